@@ -1,0 +1,1 @@
+"""Commands of the analyzing side: they alone print and choose exit codes."""

@@ -1,0 +1,109 @@
+"""Event loops and polls: what can wake them, and the thread whose loop another thread waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flatline.bundle.facts import Fd, Socket, Strength, Thread, WaitEdge
+
+from ..known import POLLS, known_wait
+from ..scene import Scene, host_of_id
+from .bystanders import others_of, runs_loop, threads_where
+from .draw import called, edge
+from .futexes import is_blocked_for_ever, wakers_by_signal
+from .sockets import peers_of, socket_name, to_remote, within
+
+CONNECTING = "SYN_SENT"
+PIPES = ("pipe", "fifo")
+MAX_PEERS = 4
+
+
+def find_deaf_loop(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
+    """An epoll without a timeout that watches sockets of its own process only: how an event loop of asyncio waits
+    when nothing is scheduled. Another thread or a signal handler can wake it, and nothing else."""
+    call = thread.syscall
+    watched = _watched(scene, thread)
+    if call is None or not watched or call.timed is not False or thread.liveness != "frozen":
+        return
+    if not all(one.peers == (thread.process,) for one in watched):
+        return
+    others = others_of(scene, thread)
+    still = all(is_blocked_for_ever(other) for other in others)
+    wakers = wakers_by_signal(scene.processes.get(thread.process))
+    exact = not others and not wakers and scene.all_threads_seen(thread.process)
+    strength: Strength = "proven" if exact else "strong" if still and not wakers else "suggested"
+    nobody = strength != "suggested"
+    only = "only its own wake-up socket" if exact else "only its own wake-up socket, for another thread or a signal"
+    yield edge(scene, thread, "nobody:" if nobody else "unknown:", "poll", strength,
+               f"waits in an event loop that watches {only}: nothing it awaits can come from outside",
+               owner="nobody" if nobody else "unknown", inside_job=True, resource="the event loop",
+               reason="an epoll without a timeout, and its process holds the other end of all it watches",
+               rows=watched)  # fmt: skip
+
+
+def find_watched_peer(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
+    """An event loop or a poll that listens to nobody and watches a few connections: one of those peers has to act."""
+    outward = [(fd, s) for fd in _watched(scene, thread) if fd.peers != (thread.process,) and (s := scene.socket(fd))]
+    if not outward or len(outward) > MAX_PEERS or any(s.state == "LISTEN" for _, s in outward):
+        return
+    strength: Strength = "strong" if len(outward) == 1 else "suggested"
+    for fd, socket in outward:
+        yield _to_watched(scene, thread, fd, socket, strength)
+
+
+def find_watched_pipe(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
+    """A poll of a few pipes alone, as when the output of a child is read: who has the other end has to act."""
+    watched = _watched(scene, thread)
+    call = thread.syscall
+    if call is None or not watched or len(watched) > MAX_PEERS or any(fd.kind not in PIPES for fd in watched):
+        return
+    strength: Strength = "strong" if len(watched) == 1 else "suggested"
+    for fd in watched:
+        peer = next((peer for peer in fd.peers or () if peer != thread.process), None)
+        who = f", whose other end is {called(scene, peer, thread)}" if peer else ""
+        text = f"waits in {call.name} for something in a pipe (its descriptor {fd.fd}){who}"
+        node = f"process:{peer}" if peer else f"pipe:{host_of_id(thread.process)}/{fd.inode or '?'}"
+        yield edge(scene, thread, node, "pipe-read", strength, text, owner="process" if peer else "unknown",
+                   inside_job=scene.in_job(peer) if peer else None, resource=f"a pipe (its descriptor {fd.fd})",
+                   reason=f"blocked in {call.name}, which watches this pipe", rows=(fd,))  # fmt: skip
+
+
+def find_loop_thread(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
+    """A thread that has handed its work to an event loop in another thread (fsspec)."""
+    found = known_wait(scene.stack(thread.id))
+    if found is None or found[0].whom != "loop-thread":
+        return
+    loops = threads_where(scene, thread, "loops", runs_loop)
+    package = found[0].file.partition("/")[0]  # which names its thread: fsspecIO, wandb-AsyncioManager
+    named = [loop for loop in loops if package in (loop.name or "")]
+    for loop in (named or loops)[:1]:
+        name = loop.name or str(loop.tid)
+        strength: Strength = "strong" if len(named or loops) == 1 else "suggested"
+        text = found[0].text.format(who=f"the event loop of its thread {name}") + within(scene, thread)
+        yield edge(scene, thread, f"thread:{loop.id}", "futex", strength, text, owner="thread", inside_job=True,
+                   reason=f"its stack is in {found[1].function}, that thread runs an event loop",
+                   rows=(found[1], loop))  # fmt: skip
+
+
+def _watched(scene: Scene, thread: Thread) -> list[Fd]:
+    call = thread.syscall
+    if call is None or call.name not in POLLS:
+        return []
+    fd = scene.fd(thread.process, call.fd)
+    numbers = call.watches or (fd.watches if fd is not None else None) or ()
+    watched = [scene.fd(thread.process, number) for number in numbers]
+    return [one for one in watched if one is not None] if None not in watched else []
+
+
+def _to_watched(scene: Scene, thread: Thread, fd: Fd, socket: Socket, strength: Strength) -> WaitEdge:
+    kind = "socket-connect" if socket.state == CONNECTING else "socket-read"
+    call = thread.syscall
+    loop = "its event loop" if call is None or call.name.startswith("epoll") else call.name
+    found = to_remote(scene, thread, kind, fd, socket, strength, f"{loop} watches this connection")
+    peers = [p for p in peers_of(scene, fd, socket) if p != thread.process]
+    process = peers[0] if len(peers) == 1 else None
+    does = "to take its connection" if kind == "socket-connect" else "to send something"
+    return edge(scene, thread, f"process:{process}" if process else found.awaited, kind, strength,
+                f"waits in {loop} for {socket_name(fd, socket)} {does}",
+                owner="process" if process else found.owner, resource=found.resource, rows=(fd, socket),
+                inside_job=scene.in_job(process) if process else found.inside_job, reason=found.reason)  # fmt: skip

@@ -1,0 +1,126 @@
+"""Collectives, as far as stacks tell: a rank waits for those that are not in the same one."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flatline.bundle.facts import Strength, Thread, WaitEdge
+
+from ..known import known_wait
+from ..scene import Scene, innermost_user, is_user, place
+from .draw import edge
+
+RANK_CONDITION = re.compile(r"(?:el)?if\b.*(\brank|rank\b|_rank|is_main|is_master|main_process|is_primary|is_chief)")
+POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Where the ranks of the job stand."""
+
+    by_op: dict[str, list[Thread]]
+    """Collective -> the ranks whose main thread is in it."""
+    by_place: dict[tuple[object, ...], list[Thread]]
+    """The same, by collective and the job's own line."""
+    elsewhere: list[Thread]
+    """Ranks that are in none."""
+
+
+def find_collective(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
+    """A thread in a collective waits for one rank that has not come; the others are named in the text."""
+    found = known_wait(scene.stack(thread.id))
+    if found is None or found[0].whom != "ranks":
+        return
+    wait, frame = found
+    condition = _condition(scene, thread)
+    resource = f"{frame.function} under `{condition}`" if condition else frame.function
+    text, reason = wait.text.format(op=frame.function), f"its stack is in {frame.function}, theirs are not"
+    missing, strength = _missing(scene, thread, frame.function)
+    if not missing:
+        yield edge(scene, thread, "unknown:", wait.kind, "suggested", text, rows=(frame,), resource=resource,
+                   inside_job=_all_here(scene, thread), owner="outside" if not _all_here(scene, thread) else "unknown",
+                   reason="which rank has not joined does not show in the stacks")  # fmt: skip
+        return
+    first = missing[0]
+    yield edge(scene, thread, f"thread:{first.id}", wait.kind, strength, f"{text}: {_named(scene, missing)}",
+               owner="thread", inside_job=True, reason=reason, resource=resource,
+               rows=(frame, first, *scene.stack(first.id)[:1]))  # fmt: skip
+
+
+def _condition(scene: Scene, thread: Thread) -> str:
+    """``if rank == 0:``, when the job's own code calls the collective under one that asks which rank it is."""
+    own = (frame for frame in scene.stack(thread.id) if is_user(frame))
+    lines = (line.text.strip() for frame in own for line in reversed(frame.enclosing))
+    return next((line for line in lines if RANK_CONDITION.match(line)), "")
+
+
+def _world(scene: Scene, thread: Thread) -> tuple[str | None, ...]:
+    """Where its ranks meet; None in it: not known."""
+    return tuple(scene.env(thread.process, name) for name in ("MASTER_ADDR", "MASTER_PORT"))
+
+
+def _ranks(scene: Scene, world: Sequence[str | None]) -> list[Thread]:
+    """The ranks that may belong to this world: a shell or a scheduler may have started two jobs side by side."""
+    return [
+        thread for thread in scene.rank_threads
+        if all(None in pair or pair[0] == pair[1] for pair in zip(world, _world(scene, thread), strict=True))
+    ]  # fmt: skip
+
+
+def _joined(scene: Scene, world: Sequence[str | None]) -> Joined:
+    joined = Joined(defaultdict(list), defaultdict(list), [])
+    for thread in _ranks(scene, world):
+        found = known_wait(scene.stack(thread.id))
+        if found is None or found[0].whom != "ranks":
+            joined.elsewhere.append(thread)
+            continue
+        joined.by_op[found[1].function].append(thread)
+        joined.by_place[_where(scene, thread)].append(thread)
+    return joined
+
+
+def _where(scene: Scene, thread: Thread) -> tuple[object, ...]:
+    frame = innermost_user(scene.stack(thread.id))
+    return place(frame) if frame is not None else ()
+
+
+def _missing(scene: Scene, thread: Thread, op: str) -> tuple[list[Thread], Strength]:
+    """Ranks in no collective; else in another one; else in the same one from another line."""
+    if _rank(scene, thread) is None:
+        return [], "suggested"
+    world = _world(scene, thread)
+    joined = scene.once(f"joined {world}", lambda: _joined(scene, world))
+    if joined.elsewhere:
+        return joined.elsewhere, "strong"
+    if other := scene.once(f"not in {op} of {world}", lambda: _outside(joined.by_op, op)):
+        return other, "suggested" if op in POINT_TO_POINT else "strong"
+    here = _where(scene, thread)
+    return scene.once(f"not at {here} of {world}", lambda: _outside(joined.by_place, here)), "suggested"
+
+
+def _outside(groups: Mapping[Any, list[Thread]], own: object) -> list[Thread]:
+    return [thread for key, threads in groups.items() if key != own for thread in threads]
+
+
+def _all_here(scene: Scene, thread: Thread) -> bool | None:
+    """Whether the bundle holds every rank; None: how many there are is not known."""
+    process = scene.processes.get(thread.process)
+    size = process.world_size if process is not None else None
+    return None if size is None else len(_ranks(scene, _world(scene, thread))) >= size
+
+
+def _rank(scene: Scene, thread: Thread) -> int | None:
+    process = scene.processes.get(thread.process)
+    return process.rank if process is not None else thread.rank
+
+
+def _named(scene: Scene, threads: Sequence[Thread]) -> str:
+    shown = ", ".join(str(_rank(scene, thread)) for thread in threads[:4])
+    if len(threads) == 1:
+        return f"rank {shown} is not in it"
+    more = f" and {len(threads) - 4} more" if len(threads) > 4 else ""
+    return f"ranks {shown}{more} are not in it"

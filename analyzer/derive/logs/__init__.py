@@ -1,0 +1,1 @@
+"""What a log says: its signs, its progress bars, its collectives and ranks. Bundles' logs and pasted ones alike."""

@@ -1,0 +1,185 @@
+"""The telling lines of one log in order, and whether it went on after one of them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from flatline.bundle.facts import LoggedError
+
+from ...parsers.interface import Line
+from .progress import Progress, progress_of
+from .reading import LogText
+from .sign_table import GLOG, KERNEL, OF_AN_ERROR, PROMPT, SIGNS, TELLING, SignKind, SignPattern
+
+_CALL = re.compile(
+    r'^\s*File "(?P<file>[^"]{1,1000})", line \d+, in (?P<function>\S+)|^(?P<cell>/\S{1,1000}) in (?P<called>\w+)\('
+)
+"""A frame of a traceback, of Python and of IPython."""
+_ARROW = re.compile(r"-+> ?\d+ (.*)")
+_SHAPE = str.maketrans("123456789", "000000000")
+_NUMBER_TELLS = re.compile(r"(?i)exit|return|status|signal")
+"""Words beside which it is the number that tells."""
+MAX_SHAPES = 20_000
+MAX_TRACEBACK = 60
+"""Lines of one that are looked at."""
+MAX_CALLS = 12
+MAX_SEARCHED = 2000
+"""Characters of a line that are searched."""
+PROMPT_LINES = 3
+"""Lines from the end among which a question may be the last: a shell or a redraw can follow it."""
+LAST_WORDS = 3
+"""Lines that may follow what a log says last, and say nothing."""
+CAUGHT_AFTER = 20
+"""Ordinary lines after an error from which on the log has gone on."""
+
+
+@dataclass(frozen=True)
+class Sign:
+    """One telling line."""
+
+    kind: SignKind
+    what: str
+    line: Line
+    index: int
+    """Among the log's lines."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """One log, read for signs."""
+
+    text: LogText
+    signs: tuple[Sign, ...]
+    progress: tuple[tuple[int, Progress], ...] = ()
+    """(index of the line, state of a bar) in order."""
+    ordinary: tuple[int, ...] = ()
+    """Indexes of lines that are no sign and no part of an error: the job's own output."""
+
+    @property
+    def size(self) -> int:
+        return len(self.text.lines)
+
+    def of(self, *kinds: SignKind) -> list[Sign]:
+        """The signs of these kinds, in order."""
+        return [sign for sign in self.signs if sign.kind in kinds]
+
+    def plain_after(self, sign: Sign) -> int:
+        """How many ordinary lines follow."""
+        return len(self.ordinary) - bisect_right(self.ordinary, sign.index)
+
+    @cached_property
+    def last_advance(self) -> int:
+        """Index of the last line at which a bar or counter was beyond where it had been; -1: none ever was."""
+        furthest: dict[str, float] = {}
+        last = -1
+        for index, state in self.progress:
+            if state.done > furthest.get(state.label, 0):
+                furthest[state.label] = state.done
+                last = index
+        return last
+
+    def is_last_word(self, sign: Sign) -> bool:
+        """Whether the log says nothing more after it that matters."""
+        return sign is self.signs[-1] and self.plain_after(sign) <= LAST_WORDS
+
+    def goes_on_after(self, sign: Sign) -> bool:
+        """Whether the job got on after that line: a bar or counter beyond where it was, or many ordinary lines."""
+        if self.last_advance > sign.index:
+            return True
+        last = next(s for s in reversed(self.signs) if s.kind == sign.kind)
+        return self.plain_after(last) > CAUGHT_AFTER
+
+    def prompt(self) -> Line | None:
+        """The question at the end of the log, if it ends with one."""
+        last = self.text.lines[-PROMPT_LINES:]
+        return next((line for line in reversed(last) if PROMPT.search(line.text[-300:])), None)
+
+
+def read(text: LogText, errors: Iterable[LoggedError] = ()) -> Read:
+    """All signs of one log. `errors` are those that a parser of tracebacks found: it knows which were handled."""
+    known = {error.line: error for error in errors if error.line is not None}
+    signs, progress, ordinary = [], [], []
+    silent: set[str] = set()
+    for index, line in enumerate(text.lines):
+        found = _sign_of(line.text[-MAX_SEARCHED:], silent)
+        found = _as_parsed(found, known.get(line.number))
+        progress += [(index, state) for state in progress_of(line) if state.is_bar or _may_count(line, found)]
+        if found is not None:
+            signs.append(Sign(found.kind, found.what, line, index))
+        elif not OF_AN_ERROR.match(line.text):
+            ordinary.append(index)
+    return Read(text, tuple(signs), tuple(progress), tuple(ordinary))
+
+
+def _sign_of(text: str, silent: set[str]) -> SignPattern | None:
+    """What a line says; the frames and code lines of a traceback, and the kernel's lines, say nothing.
+
+    `silent` are the shapes of lines that said nothing: a step's line is looked at once, not for every step.
+    """
+    if (text.startswith(("  File ", "    ")) and "Error" not in text) or not may_tell(text):
+        return None
+    shape = text.translate(_SHAPE)
+    if shape in silent:
+        return None
+    found = next((sign for sign in SIGNS if sign.pattern.search(text)), None)
+    if found is None and not _NUMBER_TELLS.search(text) and len(silent) < MAX_SHAPES:
+        silent.add(shape)
+    return found if found is None or not KERNEL.match(text) else None
+
+
+def may_tell(text: str) -> bool:
+    """Whether a line can be a sign at all."""
+    lower = text.lower()
+    return any(word in lower for word in TELLING) or GLOG.match(text) is not None
+
+
+def _may_count(line: Line, found: SignPattern | None) -> bool:
+    """Whether a step number in it is one that the job has reached: not in an error's message, nor in code."""
+    return found is None and not line.text.startswith(("  ", "\t"))
+
+
+def _as_parsed(found: SignPattern | None, error: LoggedError | None) -> SignPattern | None:
+    """A handled exception is no end; where the parser of tracebacks knows nothing, the line speaks."""
+    if found is not None and found.kind == "ended" and error is not None and error.handled:
+        return None
+    return found
+
+
+def calls_of(one: Read, sign: Sign) -> list[tuple[str, str]]:
+    """(file, function) of the traceback of this error, innermost first; [] when there is none.
+
+    Python prints the error below the frames, IPython a head of it above them.
+    """
+    lines = one.text.lines
+    if "Traceback (most recent call last)" in sign.line.text:
+        return _calls(reversed(lines[sign.index + 1 : sign.index + 1 + MAX_TRACEBACK]))
+    return _calls(reversed(lines[max(0, sign.index - MAX_TRACEBACK) : sign.index]))
+
+
+def _calls(innermost_first: Iterable[Line]) -> list[tuple[str, str]]:
+    calls: list[tuple[str, str]] = []
+    for line in innermost_first:
+        found = _CALL.search(line.text)
+        if found:
+            calls.append((found["file"] or found["cell"] or "", found["function"] or found["called"] or ""))
+        if len(calls) == MAX_CALLS or line.bare.startswith("Traceback ("):
+            break
+    return calls
+
+
+def cut_stack(one: Read) -> str | None:
+    """The last line of code when the log ends within a traceback, whose error is not there; None when it does not."""
+    code = None
+    for line in reversed(one.text.lines[-MAX_TRACEBACK:]):
+        if _CALL.search(line.text):
+            return code or ""
+        arrow = _ARROW.match(line.text)
+        if arrow or code is None:
+            code = arrow[1] if arrow else line.bare
+        if not (arrow or line.text.startswith((" ", "\t", "~", "^"))):
+            return None
+    return None

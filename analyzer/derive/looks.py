@@ -1,0 +1,90 @@
+"""What one look tells of the whole job: a queue, a listing of processes, calls that a trace or a stack stands in.
+
+One look is one look: that somebody waits is seen, that nothing will end the wait is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from flatline.bundle.facts import Frame, Process, RdmaPort, Scheduler, Thread
+
+from ..case import FactStore
+from ..findings import VerdictState
+from .known_wait import short_function
+
+PENDING = re.compile(r"(?i)^(pending|PD|queued|configuring|CF|unschedulable|suspended)\b")
+RUNNING = re.compile(r"(?i)^(running|R|completing|CG)$")
+SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "sleep", "usleep", "time_sleep", "pysleep"})
+FROM_OUTSIDE = frozenset({
+    "accept", "accept4", "recv", "recvfrom", "recvmsg", "recvmmsg", "connect", "poll", "ppoll", "select", "pselect6",
+    "epoll_wait", "epoll_pwait", "epoll_pwait2",
+})  # fmt: skip
+"""Calls that end when somebody outside does something."""
+LOST: dict[str, int] = {"local_ack_timeout_err": 100, "out_of_sequence": 100_000, "packet_seq_err": 10_000}
+"""Counters of an RDMA port, and from where on they tell of more than a cable that was plugged in."""
+MAX_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one source says of the whole job."""
+
+    state: VerdictState
+    confidence: float
+    because: str
+
+
+def told_by_looks(store: FactStore) -> Iterator[Told]:
+    """Everything that a look at something other than a log says of the job."""
+    yield from _queue(store.rows("scheduler"))
+    yield from _states(store.rows("processes"))
+    yield from _calls(store.rows("threads"), store.rows("frames"))
+    yield from _ports(store.rows("rdma_ports"))
+
+
+def _queue(rows: Sequence[Scheduler]) -> Iterator[Told]:
+    """A job that has not been given its resources. Where any runs, the list is of more than this job."""
+    pending = [row for row in rows if PENDING.match(row.state or "")]
+    if pending and not any(RUNNING.match(row.state or "") for row in rows):
+        first = pending[0]
+        why = f" ({first.reason})" if first.reason else ""
+        who = f"job {first.job}" if first.job else "the job"
+        yield Told("waiting", 0.7, f"{first.artefact}:{first.line}: {who} waits in the queue: {first.state}{why}")
+
+
+def _states(processes: Iterable[Process]) -> Iterator[Told]:
+    """States of a listing. A stop lasts until somebody ends it; whether a wait in the kernel is a long one does not
+    show. What is no part of the job may be there for reasons of its own."""
+    for process in processes:
+        if process.relation != "unknown" and process.state in ("T", "t"):
+            yield Told("hung", 0.55, f"{_at(process)}: pid {process.pid} is stopped ({process.state})")
+            return
+
+
+def _calls(threads: Sequence[Thread], frames: Sequence[Frame]) -> Iterator[Told]:
+    """Every thread that was seen stands in a call that time or somebody outside ends; some may wait for those."""
+    innermost = {f.thread: short_function(f) for f in frames if f.depth == 0}
+    stands = {t.id: t.syscall.name if t.syscall is not None else innermost.get(t.id) for t in threads}
+    known = {name: t for t in threads if (name := stands[t.id]) and name != "futex"}
+    if not known or not set(known) <= SLEEPS | FROM_OUTSIDE or any(t.liveness in ("moving", "busy") for t in threads):
+        return
+    where = ", ".join(sorted(known)[:MAX_NAMED])
+    what = "time" if set(known) <= SLEEPS else "somebody outside"
+    first = next(iter(known.values()))
+    yield Told("waiting", 0.5, f"{_at(first)}: its threads stand in {where}, which {what} ends")
+
+
+def _ports(ports: Iterable[RdmaPort]) -> Iterator[Told]:
+    for port in ports:
+        lost = [name for name, limit in LOST.items() if (port.counters or {}).get(name, 0) > limit]
+        if lost:
+            counts = ", ".join(f"{name} {(port.counters or {})[name]}" for name in lost)
+            yield Told("degraded", 0.45, f"{_at(port)}: the network port {port.device} loses packets ({counts})")
+            return
+
+
+def _at(row: Process | Thread | RdmaPort) -> str:
+    return f"{row.artefact}:{row.line}"

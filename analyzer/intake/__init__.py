@@ -1,0 +1,1 @@
+"""What people paste, made into a case: sources -> cleaned lines -> blocks -> facts."""

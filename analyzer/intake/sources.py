@@ -1,0 +1,205 @@
+"""Where pasted text comes from: files, folders, archives of loose files, standard input. Read in bounded memory."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from flatline.bundle.container import END_MAGIC, MAX_DIRECTORY
+from flatline.bundle.looks import what_it_looks_like
+from flatline.errors import UnreadableBundleError
+
+from .sieve import ByteStream, Kept, Progress, sieve
+
+MAX_FILES = 1000
+"""Of one folder or archive."""
+MAX_UNPACKED = 4 * 1024**3
+"""Bytes read of one member of an archive: beyond, it was made to hurt."""
+_SKIPPED = (
+    ".zip",
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".gif",
+    ".pdf",
+    ".pyc",
+    ".so",
+    ".safetensors",
+    ".pt",
+    ".pth",
+    ".bin",
+    ".ckpt",
+)
+_END = struct.Struct("<4s4H2LH")
+"""A zip's last record; its sixth field is the size of the directory."""
+_BROKEN = (
+    OSError,
+    EOFError,
+    zlib.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    RuntimeError,
+    NotImplementedError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input text."""
+
+    name: str
+    """As people know it: the path below the folder, ``stdin``."""
+    kept: Kept
+    note: str = ""
+    """Why it, or the rest of it, was not read."""
+
+
+def nothing(_: int) -> None:
+    """Progress that nobody looks at."""
+
+
+def read_path(path: Path, progress: Progress = nothing) -> Iterator[Source]:
+    """The texts of a file, a folder or an archive, by name. Raises UnreadableBundleError when `path` cannot be read."""
+    try:
+        if path.is_dir():
+            yield from _folder(path, progress)
+        elif _is_tar(path):
+            yield from _tar(path, progress)
+        elif zipfile.is_zipfile(path):
+            yield from _zip(path, progress)
+        else:
+            yield _file(path, progress)
+    except OSError as error:
+        raise UnreadableBundleError(
+            f"{path} cannot be read: {error.strerror or error}", next_step="check the path, and who may read it"
+        ) from None
+
+
+def names_too_many(file: BinaryIO) -> bool:
+    """Whether a zip's end names so large a directory that `zipfile` would take a gigabyte to read it."""
+    tail_at = max(0, file.seek(0, os.SEEK_END) - _END.size - 0xFFFF)
+    file.seek(tail_at)
+    tail = file.read()
+    end = tail[max(0, tail.rfind(END_MAGIC)) :][: _END.size]
+    return end.startswith(END_MAGIC) and len(end) == _END.size and _END.unpack(end)[5] > MAX_DIRECTORY
+
+
+def read_stream(stream: ByteStream, name: str = "stdin", progress: Progress = nothing) -> Source:
+    """One text from an open stream."""
+    return _text(stream, name, progress)
+
+
+def _folder(path: Path, progress: Progress) -> Iterator[Source]:
+    files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink() and not _is_skipped(p.name))
+    for file in files[:MAX_FILES]:
+        name = str(file.relative_to(path))
+        try:
+            yield _file(file, progress, name)
+        except UnreadableBundleError as error:
+            yield Source(name, Kept(()), error.what)
+        except OSError as error:
+            yield Source(name, Kept(()), f"it cannot be read: {error.strerror}")
+    yield from _too_many(path.name, len(files))
+
+
+def _file(path: Path, progress: Progress, name: str = "") -> Source:
+    name = name or path.name
+    with path.open("rb") as file:
+        head = file.read(4096)
+        file.seek(0) if file.seekable() else None
+        if head.startswith(b"\x1f\x8b"):
+            with gzip.open(file) as unpacked:
+                return _text(_Capped(unpacked), name, progress)
+        source = _text(file, name, progress)
+    if source.kept.looks_binary:
+        raise UnreadableBundleError(f"{path} is neither a bundle nor text; it looks like {what_it_looks_like(head)}")
+    return source
+
+
+def _tar(path: Path, progress: Progress) -> Iterator[Source]:
+    """The texts of an archive; one that breaks off holds what came until then."""
+    with tarfile.open(path) as archive:
+        members = enumerate(archive)
+        while True:
+            try:
+                count, member = next(members)
+                unpacked = archive.extractfile(member) if member.isfile() else None
+            except StopIteration:
+                return
+            except _BROKEN as error:
+                yield Source(path.name, Kept(()), f"the rest cannot be unpacked: {error}")
+                return
+            if count >= MAX_FILES:
+                yield from _too_many(path.name, count + 1)
+                return
+            if unpacked is not None and not _is_skipped(member.name):
+                yield _text(_Capped(unpacked), member.name, progress)
+
+
+def _zip(path: Path, progress: Progress) -> Iterator[Source]:
+    try:
+        opened = zipfile.ZipFile(path)
+    except _BROKEN:  # a text in which a zip's mark stands, or what is left of a zip
+        yield _file(path, progress)
+        return
+    with opened as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        for member in members[:MAX_FILES]:
+            if _is_skipped(member.filename):
+                continue
+            try:
+                with archive.open(member) as unpacked:
+                    yield _text(_Capped(unpacked), member.filename, progress)
+            except _BROKEN as error:
+                yield Source(member.filename, Kept(()), f"it cannot be unpacked: {error}")
+    yield from _too_many(path.name, len(members))
+
+
+def _is_tar(path: Path) -> bool:
+    try:
+        return tarfile.is_tarfile(path)
+    except _BROKEN:  # a gzip that is cut, or is none
+        return False
+
+
+def _is_skipped(name: str) -> bool:
+    """Whether a file is none of the loose texts: a bundle is opened as one, a picture or a model says nothing."""
+    return name.lower().endswith(_SKIPPED)
+
+
+def _text(stream: ByteStream, name: str, progress: Progress) -> Source:
+    """The text; what breaks off in the middle is what came until then."""
+    try:
+        return Source(name, sieve(stream, progress))
+    except _BROKEN as error:
+        return Source(name, Kept(()), f"it cannot be read: {error}")
+
+
+def _too_many(name: str, count: int) -> Sequence[Source]:
+    more = count - MAX_FILES
+    return [Source(name, Kept(()), f"{more} more files were not read")] if more > 0 else []
+
+
+class _Capped:
+    """A stream that ends after `MAX_UNPACKED` bytes, or where it breaks."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream, self._left = stream, MAX_UNPACKED
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes; b"" at the end."""
+        try:
+            data = self._stream.read(min(size, self._left) if size >= 0 else self._left)
+        except _BROKEN:
+            return b""
+        self._left -= len(data)
+        return data

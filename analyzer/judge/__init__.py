@@ -1,0 +1,1 @@
+"""The rule language: load, check, evaluate, rank."""

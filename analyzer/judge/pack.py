@@ -1,0 +1,344 @@
+"""Packs: folders of rules. The built-in one is the package flatline.rules; others come with ``--rules DIR``.
+
+A pack is identified by its name, version and the SHA-256 of its rule files, so that a finding can be traced back to
+exactly the rules that made it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from flatline.errors import RuleError
+
+from ..findings import Measured
+from . import language, measured, rank
+from .evaluate import Condition, Search, compile_condition
+from .language import Identifier, Model, PackInfo, Rule, Text, Weight, parse_model, parse_rule
+from .logs import LogPattern
+from .patterns import PatternRefused, compile_pattern
+from .yaml_source import MAX_BYTES, Document, Problem, YamlRefused, place_of, read_document
+
+PACK_FILE = "pack.yaml"
+CAUSES_FILE = "causes.yaml"
+TEST_SUFFIX = ".test.yaml"
+
+
+class Cause(Model):
+    """One entry of causes.yaml: what a finding can name."""
+
+    id: Identifier
+    family: Identifier
+    title: Text
+    variants: dict[Identifier, Text] = Field(default={})
+    """Finer situations: the rule that tells each, or in a sentence why none can."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A compiled condition of the first level."""
+
+    condition: Condition
+    group: str
+    weight: Weight | None
+    model: Any
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedRule:
+    """A rule, checked and compiled."""
+
+    model: Rule
+    document: Document
+    requires: tuple[Weighed, ...]
+    supports: tuple[Weighed, ...]
+    contradicts: tuple[Weighed, ...]
+    path: Path
+    patterns: tuple[LogPattern, ...] = ()
+    pack: str = ""
+    """``built-in 0.1.0 (sha256 1a2b3c4d)``."""
+    measured: Measured | None = None
+    """How it did in labelled cases, as its pack's calibration says."""
+
+    @property
+    def id(self) -> str:
+        return self.model.id
+
+    @property
+    def family(self) -> str:
+        return self.path.parent.name
+
+    @property
+    def test_path(self) -> Path:
+        return self.path.with_name(self.id + TEST_SUFFIX)
+
+
+@dataclass(frozen=True)
+class Pack:
+    """The rules of one folder that are good, and what is wrong with the others."""
+
+    name: str
+    version: str
+    sha256: str
+    rules: tuple[LoadedRule, ...] = ()
+    causes: Mapping[str, Cause] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    root: Path = Path()
+    engine: int = language.ENGINE
+    """The version of the language that it needs."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version} (sha256 {self.sha256[:12]})"
+
+
+@dataclass(frozen=True)
+class Rulebook:
+    """Every pack of one analysis."""
+
+    packs: tuple[Pack, ...]
+
+    @property
+    def rules(self) -> list[LoadedRule]:
+        return [rule for pack in self.packs for rule in pack.rules]
+
+    @property
+    def causes(self) -> dict[str, Cause]:
+        return {name: cause for pack in self.packs for name, cause in pack.causes.items()}
+
+    @property
+    def problems(self) -> list[Problem]:
+        return sorted({problem for pack in self.packs for problem in pack.problems})
+
+    def rule(self, rule_id: str) -> LoadedRule:
+        """Raises RuleError when there is no such rule."""
+        for rule in self.rules:
+            if rule.id == rule_id:
+                return rule
+        raise RuleError(f"there is no rule {rule_id!r}", next_step="flatline rules list")
+
+
+def load_rulebook(folders: Sequence[Path] = (), *, built_in: bool = True, own: Path | None = None) -> Rulebook:
+    """The built-in rules and those of the folders; of two rules with one id the later pack's is refused.
+
+    A broken rule file is left out and named in `problems`, and so is the user's `own` folder, which is in every
+    analysis. Raises RuleError for another folder that cannot be used at all.
+    """
+    packs = [load_pack(built_in_folder(), trusted=True)] if built_in else []
+    packs += [_own_pack(own)] if own is not None else []
+    packs += [load_pack(folder, trusted=False) for folder in folders]
+    return _checked_together(packs)
+
+
+def own_folder() -> Path | None:
+    """Where this user's own rules lie: ``$XDG_CONFIG_HOME/flatline/rules``; None when there are none."""
+    folder = own_place()
+    try:
+        return folder if next(folder.rglob("*.yaml"), None) else None
+    except OSError:
+        return None
+
+
+def own_place() -> Path:
+    """Where they would lie."""
+    home = os.environ.get("XDG_CONFIG_HOME", "")
+    config = Path(home) if home.startswith("/") else Path(os.path.expanduser("~")) / ".config"
+    return config / "flatline" / "rules"
+
+
+def _own_pack(folder: Path) -> Pack:
+    try:
+        return load_pack(folder)
+    except RuleError as error:
+        return Pack("own", "0", "", problems=(Problem(str(folder), 1, 1, error.what),), root=folder)
+
+
+def built_in_folder() -> Path:
+    """Where the rules of this package lie."""
+    return Path(str(resources.files("flatline.rules")))
+
+
+def load_pack(folder: Path, *, trusted: bool = False) -> Pack:
+    """Every rule below a folder. Raises RuleError when it is no folder, holds no rule or needs another engine."""
+    if not folder.is_dir():
+        raise RuleError(f"{folder} is no folder of rules", next_step="flatline rules list --rules DIR")
+    files = sorted(path for path in folder.rglob("*.yaml") if not path.name.endswith(TEST_SUFFIX))
+    if not files:
+        raise RuleError(f"there is no rule file below {folder}", why=("rule files end in .yaml",))
+    problems: list[Problem] = []
+    info = _info(folder, problems)
+    pack = Pack(info.name, info.version, _sha256(folder, files), root=folder)
+    special = {folder / PACK_FILE, folder / CAUSES_FILE}
+    rules = [load_rule(path, str(pack), problems, trusted=trusted) for path in files if path not in special]
+    calibration = _calibration(folder, problems)
+    return Pack(
+        pack.name,
+        pack.version,
+        pack.sha256,
+        tuple(_with_record(rule, calibration) for rule in rules if rule),
+        _causes(folder, problems),
+        tuple(problems),
+        folder,
+        info.engine,
+    )
+
+
+def load_rule(path: Path, pack: str, problems: list[Problem], *, trusted: bool) -> LoadedRule | None:
+    """Read, check and compile one rule; what is wrong is added to `problems`."""
+    document = read_file(path, problems)
+    if document is None:
+        return None
+    parsed = parse_rule(document)
+    if isinstance(parsed, list):
+        problems += parsed
+        return None
+    if parsed.id != path.stem:
+        problems.append(document.problem(("id",), f"the file must be named {parsed.id}.yaml, after the rule's id"))
+    return _compiled(parsed, document, path, pack, problems, trusted=trusted)
+
+
+def read_file(path: Path, problems: list[Problem]) -> Document | None:
+    """The document in a file; None, and a problem, when it cannot be read."""
+    try:
+        return read_document(bounded_bytes(path).decode("utf-8"), str(path))
+    except YamlRefused as refused:
+        problems += refused.problems
+    except UnicodeDecodeError as error:
+        line, column = place_of(error.object[: error.start].decode("latin-1"), error.start)
+        problems.append(Problem(str(path), line, column, f"cannot be read as UTF-8: {error.reason}"))
+    except OSError as error:
+        problems.append(Problem(str(path), 1, 1, f"cannot be read: {error.strerror}"))
+    return None
+
+
+def bounded_bytes(path: Path) -> bytes:
+    """What a pack's file holds, one byte more than it may hold at most. OSError for a link, a FIFO, a device.
+
+    A pack may come from anybody: a FIFO would block us, and ``/dev/zero`` would never end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return file.read(MAX_BYTES + 1)
+
+
+def _compiled(
+    rule: Rule, document: Document, path: Path, pack: str, problems: list[Problem], *, trusted: bool
+) -> LoadedRule | None:
+    before = len(problems)
+    patterns: dict[str, LogPattern] = {}
+    for name, pattern in rule.patterns.items():
+        try:
+            patterns[name] = LogPattern(name, pattern, compile_pattern(pattern, trusted=trusted))
+        except PatternRefused as refused:
+            problems.append(document.problem(("patterns", name), f"pattern {name}: {refused}"))
+    parts: dict[str, list[Weighed]] = {"requires": [], "supports": [], "contradicts": []}
+    for part, into in parts.items():
+        for number, model in enumerate(getattr(rule, part)):
+            try:
+                condition = compile_condition(model, patterns, trusted=trusted)
+                into.append(Weighed(condition, model.group or _table(condition), model.weight, model))
+            except PatternRefused as refused:
+                problems.append(document.problem((part, number), f"pattern: {refused}"))
+            except KeyError as missing:
+                problems.append(document.problem((part, number), f"pattern {missing} is not among the rule's patterns"))
+    if len(problems) > before:
+        return None
+    weighed = (tuple(part) for part in parts.values())
+    return LoadedRule(rule, document, *weighed, path=path, patterns=tuple(patterns.values()), pack=pack)
+
+
+def _table(condition: Condition) -> str:
+    """The table that names a condition's group."""
+    return condition.table if isinstance(condition, Search) else _table(condition.branches[0])
+
+
+def _info(folder: Path, problems: list[Problem]) -> PackInfo:
+    path = folder / PACK_FILE
+    document = read_file(path, problems) if path.exists() else None
+    parsed = parse_model(PackInfo, document) if document else []
+    if isinstance(parsed, list):
+        problems += parsed
+        return PackInfo(name="local", version="0")
+    if parsed.engine > language.ENGINE:
+        raise RuleError(
+            f"{path}: this pack needs rule engine {parsed.engine}, this is {language.ENGINE}",
+            next_step="pip install --upgrade flatline",
+        )
+    return parsed
+
+
+def _causes(folder: Path, problems: list[Problem]) -> dict[str, Cause]:
+    path = folder / CAUSES_FILE
+    document = read_file(path, problems) if path.exists() else None
+    parsed = parse_model(list[Cause], document) if document else []
+    problems += [fault for fault in parsed if isinstance(fault, Problem)]
+    return {cause.id: cause for cause in parsed if isinstance(cause, Cause)}
+
+
+def _calibration(folder: Path, problems: list[Problem]) -> measured.Calibration | None:
+    path = folder / measured.FILE
+    if not path.exists():
+        return None
+    try:
+        parsed = measured.parse_calibration(bounded_bytes(path).decode("utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        parsed = Problem(str(path), 1, 1, f"cannot be read: {error}")
+    if isinstance(parsed, Problem):
+        problems.append(parsed)
+        return None
+    return parsed
+
+
+def _with_record(rule: LoadedRule, calibration: measured.Calibration | None) -> LoadedRule:
+    return replace(rule, measured=calibration.of_rule(rule.id)) if calibration else rule
+
+
+def _sha256(folder: Path, files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(_readable_bytes(path))
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def _readable_bytes(path: Path) -> bytes:
+    try:
+        return bounded_bytes(path)
+    except OSError:  # it is named as a problem where it is read as a rule
+        return b""
+
+
+def _checked_together(packs: Sequence[Pack]) -> Rulebook:
+    """Leave out rules whose id is taken, whose cause nobody knows, or that end up explaining themselves; rules refer to
+    each other across packs."""
+    models = {rule.id: rule.model for pack in packs for rule in pack.rules}
+    loops = set(rank.cycles({name: (*model.explains, *model.supersedes) for name, model in models.items()}))
+    causes = {name for pack in packs for name in pack.causes}
+    taken: set[str] = set()
+    checked = []
+    for pack in packs:
+        problems, rules = list(pack.problems), []
+        for rule in pack.rules:
+            if rule.id in taken:
+                problems.append(rule.document.problem(("id",), f"there is another rule with the id {rule.id}"))
+            elif rule.model.cause not in causes:
+                problems.append(rule.document.problem(("cause",), f"{rule.model.cause} is in no causes.yaml"))
+            elif rule.id in loops:
+                key = "explains" if rule.model.explains else "supersedes"
+                problems.append(rule.document.problem((key,), "explains itself, through the rules that it explains"))
+            else:
+                rules.append(rule)
+            taken.add(rule.id)
+        checked.append(replace(pack, rules=tuple(rules), problems=tuple(problems)))
+    return Rulebook(tuple(checked))

@@ -1,0 +1,56 @@
+"""Lists of containers: ``docker ps``, ``podman ps``, ``nerdctl ps``, also with columns that were chosen.
+
+    CONTAINER ID   IMAGE     COMMAND                  CREATED       STATUS                        PORTS     NAMES
+    9f3c1b7a2d4e   redis:7   "docker-entrypoint.s…"   9 days ago    Exited (137) 25 minutes ago             redis
+
+A row of the table `scheduler` per container: whose state it is, and what is wrong with it. Which of them is the job,
+the list does not say.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flatline.bundle.facts import Scheduler
+
+from .interface import Line, Lines, Parsed, Parser
+from .spans import rows_of
+
+_COLUMNS = (
+    "CONTAINER ID|IMAGE|COMMAND|CREATED AT|CREATED|RUNNING FOR|STATUS|STATE|PORTS|NAMES|SIZE|LABELS|MOUNTS|NETWORKS|"
+    "LOCAL VOLUMES|POD ID|PODNAME"
+)
+_HEAD = re.compile(rf"(?=.*\bSTATUS\b)(?=.*\b(?:NAMES|CONTAINER ID)\b)(?:(?:{_COLUMNS})(?:\s{{2,}}|$)){{2,14}}")
+_NAME = re.compile(_COLUMNS)
+_STATUS = re.compile(
+    r"(?P<what>Up|Exited|Created|Restarting|Removal In Progress|Dead|Paused|Stopping|Initialized|Configured|Stopped)\b"
+    r"(?: \((?P<code>\d{1,3})\))?(?P<rest>.{0,200})$"
+)
+_WORD = {"Up": "running", "Removal In Progress": "removing"}
+
+
+def parse(lines: Lines, start: int) -> Parsed | None:
+    """The headline measures the columns."""
+    head = lines[start].text.rstrip()
+    if not _HEAD.match(head.strip()):
+        return None
+    begins = [(found[0], found.start()) for found in _NAME.finditer(head)]
+    ends = [*(at for _, at in begins[1:]), None]
+    spans = {name: slice(at, end) for (name, at), end in zip(begins, ends, strict=True)}
+    end, rows = rows_of(lines, start + 1, lambda line: _listed(line, spans))
+    return Parsed(max(end, start + 1), tuple(rows), about=f"{len(rows)} containers")
+
+
+def _listed(line: Line, spans: dict[str, slice]) -> Scheduler | None:
+    row = {name: line.text[place].strip() for name, place in spans.items()}
+    found = _STATUS.match(row["STATUS"])
+    name = row.get("NAMES") or row.get("CONTAINER ID")
+    if found is None or not name:
+        return None
+    state = _WORD.get(found["what"], found["what"].lower())
+    state = "paused" if "(Paused)" in found["rest"] else state
+    is_well = state == "running" and "(unhealthy)" not in found["rest"]
+    return Scheduler("other", name, state, None if is_well else row["STATUS"], source="tool", line=line.number)
+
+
+PARSERS = (Parser("container-list", _HEAD, parse),)

@@ -1,0 +1,1 @@
+"""Finding the lines of large texts in which patterns are found."""

@@ -1,0 +1,150 @@
+"""Texts, each read once and searched once for all patterns together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from . import choice
+from .blocks import blocks
+from .interface import Compiled, Finder, Found, Line, Text
+from .tail import Tail
+
+FIRST_BLOCK, LARGEST_BLOCK = 256 * 1024, 4 * 1024**2
+"""Small ones first: what is in every other line is soon known, and not looked for any more."""
+
+
+@dataclass
+class Scanned:
+    """What was found in one text, in the order of its lines."""
+
+    first: list[Found] = field(default_factory=list)
+    """Of each pattern not more than were still wanted."""
+    tail: list[Found] = field(default_factory=list)
+    """All that is in the last lines."""
+    last: int = 0
+    """Number of the last line that is not blank; 0: there is none."""
+
+
+@dataclass(frozen=True)
+class _Using:
+    """A finder, and which of all patterns it looks for, by its own numbers."""
+
+    wanted: tuple[int, ...]
+    finder: Finder
+
+
+class Scanner:
+    """Looks for patterns, each as it is written and compiled, in one text after the other.
+
+    A pattern that was found `most` times, in all texts together, is from then on looked for in the last `tail_lines` of
+    each text only. Nothing is looked for in blank lines.
+    """
+
+    def __init__(self, patterns: Sequence[tuple[str, Compiled]], *, most: int, tail_lines: int) -> None:
+        self._patterns = tuple(pattern for pattern, _ in patterns)
+        self._compiled = [compiled for _, compiled in patterns]
+        self._most, self._tail_lines = most, tail_lines
+        self.counts = [0] * len(patterns)
+        """In how many lines each was found; `most` means at least so many."""
+        self._using = _Using((), choice.finder_for(()))
+        self._coming: tuple[tuple[int, ...], Future[Finder | None]] | None = None
+        """A quicker finder that is being built, with the patterns that it will look for."""
+        self._may_be_quicker = True
+        self._wasted = 0
+        """Lines in which the finder found only what is not looked for any more."""
+        self._seen = 0
+
+    def scan(self, text: Text) -> Scanned:
+        """Find them in one text. Raises what reading it raises."""
+        scanned, number, begun = Scanned(), 0, self._seen
+        tail = Tail(self._tail_lines)
+        for block in blocks(text.pieces, lambda: min(max(self._seen - begun, FIRST_BLOCK), LARGEST_BLOCK)):
+            left = text.size - (self._seen - begun)
+            scanned.first += self._found_in(block, number + 1, self._finder(left))
+            self._seen += len(block)
+            number += block.count(b"\n") + (not block.endswith(b"\n"))
+            tail.add(block, number)
+        scanned.tail = list(self._in_tail(tail, scanned.first))
+        scanned.last = tail.last
+        return scanned
+
+    def _finder(self, left: int) -> _Using:
+        """The finder there is, or a better one: a quicker one, or one without what was found often enough."""
+        if self._coming is not None and self._coming[1].done():
+            wanted, finder = self._coming[0], self._coming[1].result()
+            self._coming, self._may_be_quicker = None, finder is not None
+            if finder is not None:
+                self._using, self._wasted = _Using(wanted, finder), 0
+        using = self._using
+        is_wasteful = self._wasted >= using.finder.wasteful_from or not self._seen
+        if is_wasteful and not using.finder.is_quick:
+            wanted = self._still_wanted()
+            self._using, self._wasted = _Using(wanted, choice.finder_for(self._named(wanted))), 0
+        if (
+            self._coming is None
+            and self._may_be_quicker
+            and (is_wasteful if using.finder.is_quick else choice.is_long(seen=self._seen, left=left))
+        ):
+            wanted = self._still_wanted()
+            self._coming = wanted, choice.quick_finder_for(self._named(wanted))
+        return self._using
+
+    def _still_wanted(self) -> tuple[int, ...]:
+        return tuple(index for index, count in enumerate(self.counts) if count < self._most)
+
+    def _named(self, indices: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._patterns[index] for index in indices)
+
+    def _found_in(self, block: bytes, number: int, using: _Using) -> Iterator[Found]:
+        """`number` is that of the block's first line."""
+        counted = 0
+        for begin, end, which in _lines_with(using.finder, block):
+            wanted = [index for own in which if self.counts[index := using.wanted[own]] < self._most]
+            self._wasted += not wanted
+            if not wanted:
+                continue
+            number, counted = number + block.count(b"\n", counted, begin), begin
+            for found in self._look(wanted, number, block[begin:end]):
+                self.counts[found.index] += 1
+                yield found
+
+    def _look(self, indices: Sequence[int], number: int, raw: bytes) -> Iterator[Found]:
+        """Those of the patterns that are in one line."""
+        if not raw.strip():
+            return
+        line = Line(number, raw.removesuffix(b"\r").decode("utf-8", "replace"))
+        for index in indices:
+            match = self._compiled[index].search(line.text)
+            if match is not None:
+                yield Found(index, line, match.groupdict())
+
+    def _in_tail(self, tail: Tail, found: Sequence[Found]) -> Iterator[Found]:
+        """All that is in the last lines, also of what was found often enough before."""
+        if max(self.counts, default=0) < self._most:
+            yield from (each for each in found if each.line.number >= tail.first)
+            return
+        lines = tail.lines()
+        block = b"\n".join(line for _, line in lines)
+        for begin, end, which in _lines_with(choice.finder_for(self._patterns), block):
+            number, _ = lines[block.count(b"\n", 0, begin)]
+            yield from self._look(which, number, block[begin:end])
+
+
+def _lines_with(finder: Finder, block: bytes) -> Iterator[tuple[int, int, list[int]]]:
+    """Begin and end of each line in which something may be, and what; each once."""
+    begin = end = -1
+    which: list[int] = []
+    for at, here in finder.places(block):
+        if at < end:
+            which += here
+            continue
+        if which:
+            yield begin, end, sorted(set(which))
+        begin = block.rfind(b"\n", 0, at) + 1
+        end = block.find(b"\n", at)
+        end = len(block) if end < 0 else end
+        which = list(here)
+    if which:
+        yield begin, end, sorted(set(which))

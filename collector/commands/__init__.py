@@ -1,0 +1,1 @@
+"""Commands of the collecting side: they alone print and choose exit codes."""

@@ -1,0 +1,1 @@
+"""One way to gather evidence per file; `collector/plan.py` lists them in the order they run."""

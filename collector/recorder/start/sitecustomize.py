@@ -1,0 +1,917 @@
+"""The recorder: what a Python process of a job did last, kept where a kill cannot take it.
+
+The folder of this file is put on PYTHONPATH, so every Python that the job starts loads it before its first line
+(``site`` imports ``sitecustomize``). The job's own sitecustomize is run afterwards, as if this one did not exist.
+Python 3.7 to 3.14, standard library, ASCII. Whatever goes wrong in here, the job goes on without it.
+
+    FLATLINE_RECORDER         off, light (default), or debug: every module, thread, process and signal as well; slower
+    FLATLINE_RECORDER_DIR     an existing private folder for the rings, which are then kept after the process's end
+    FLATLINE_RECORDER_LINES   stderr, stdout or paths, separated by commas: each event also as a line there
+    FLATLINE_RECORDER_SIGNAL  the signal for faulthandler; 0 for none
+
+The ring is a file of 65536 bytes named ``ring``, in the folder that flatline.collector.stacks.faulthandler describes,
+or ``<FLATLINE_RECORDER_DIR>/flatline-ring-<pid>-<start ticks>``:
+
+        0  header: lines "key value", the first "format flatline-ring/1", filled up with NUL
+     8192  16 slots of 256 bytes: what is open now, "<monotonic ns> <tid> <kind> <text>\\n" behind blanks' padding;
+           the first is the module that was looked for last, an empty one begins with NUL
+    12288  208 slots of 256 bytes: event number n in slot n % 208, "<n> <monotonic ns> <tid> <kind> <text>\\n"
+
+It is one file, and longer than others here, because it has to be all that the job's Python must find.
+"""
+
+import _thread
+import atexit
+import itertools
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for type checkers only: importing typing takes longer than all of this
+    from typing import Any, Callable, Iterable
+
+SIZE, HEAD, SLOT = 65536, 8192, 256
+OPEN_SLOTS = 16
+EVENTS_AT = HEAD + OPEN_SLOTS * SLOT
+EVENT_SLOTS = (SIZE - EVENTS_AT) // SLOT
+SIGNAL = 50  # a real-time one: what jobs and libraries handle themselves are SIGUSR1, SIGUSR2 and SIGTERM
+
+# Where a mapped page can wait for a server for ever, or (copy on write) end in SIGBUS on a full disk.
+UNFIT = ("nfs", "cifs", "smb", "fuse", "9p", "lustre", "ceph", "gpfs", "beegfs", "afs", "gluster", "orangefs", "pvfs",
+         "weka", "autofs", "panfs", "ocfs2", "gfs2", "btrfs", "zfs", "bcachefs", "f2fs", "virtiofs", "vboxsf", "proc",
+         "sysfs")  # fmt: skip
+
+ENV_VALUES = frozenset(
+    """CUDA_VISIBLE_DEVICES NVIDIA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES ASCEND_RT_VISIBLE_DEVICES
+    ZE_AFFINITY_MASK HABANA_VISIBLE_DEVICES CUDA_LAUNCH_BLOCKING CUDA_DEVICE_ORDER RANK LOCAL_RANK WORLD_SIZE
+    LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK MASTER_ADDR MASTER_PORT SLURM_JOB_ID SLURM_PROCID SLURM_LOCALID SLURM_NTASKS
+    OMP_NUM_THREADS MKL_NUM_THREADS OMP_WAIT_POLICY KMP_AFFINITY MKL_THREADING_LAYER NCCL_DEBUG NCCL_SOCKET_IFNAME
+    NCCL_IB_DISABLE NCCL_IB_HCA NCCL_P2P_DISABLE NCCL_SHM_DISABLE NCCL_TIMEOUT NCCL_BLOCKING_WAIT GLOO_SOCKET_IFNAME
+    NCCL_ASYNC_ERROR_HANDLING TORCH_NCCL_ASYNC_ERROR_HANDLING TORCH_NCCL_BLOCKING_WAIT TORCH_DISTRIBUTED_DEBUG
+    TORCH_SHOW_CPP_STACKTRACES TORCH_COMPILE_DISABLE HF_HUB_OFFLINE TRANSFORMERS_OFFLINE HF_DATASETS_OFFLINE HF_HOME
+    TOKENIZERS_PARALLELISM WANDB_MODE WANDB_DISABLED PYTHONPATH PYTHONHOME PYTHONUNBUFFERED PYTHONFAULTHANDLER
+    PYTHONSTARTUP PYTHONASYNCIODEBUG TMPDIR VIRTUAL_ENV CONDA_PREFIX LD_PRELOAD LD_LIBRARY_PATH""".split()
+)
+ENV_NAMES = ("CUDA", "NCCL", "TORCH", "HF_", "WANDB", "OMP_", "MKL_", "ACCELERATE", "DEEPSPEED", "RAY_", "SLURM",
+             "XLA", "TF_", "JAX", "FSDP", "GLOO", "UCX", "FI_", "KMP_", "PYTORCH", "PYTHON", "LD_", "HTTP",
+             "NO_PROXY")  # fmt: skip
+SECRET_WORDS = ("password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "api_key", "api-key",
+                "access_key", "access-key", "accesskey", "accountkey", "auth", "private", "bearer", "signature", "pwd",
+                "cookie", "_key", "-key")  # fmt: skip
+SECRET_ENDS = ("_pass", "-pass", "_pw", "-pw")
+SECRET_NAMES = ("pass", "pw", "sig")  # only as the whole name
+SECRET_BEGINS = ("hf_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-", "xoxb-", "xoxp-", "AKIA", "ASIA", "eyJ",
+                 "ya29.", "AIza", "npm_", "pypi-", "dop_v1_", "shpat_", "r8_", "nvapi-", "wandb_v1")  # fmt: skip
+SCHEMES = ("bearer", "basic", "token", "digest", "negotiate")  # what is secret is the word after it
+USER_FLAGS = ("-u", "-U", "--user", "--proxy-user")
+PARTS = {ord(mark): " " for mark in ",;&{}[]()<>|?=:\"'`\\"}
+HIDDEN = "[hidden]"
+
+
+def masked_words(words: "Iterable[str]") -> "list[str]":
+    """Arguments without what looks like a secret; one after a flag of a secret's name is hidden whole."""
+    shown, name, gap, was_hidden = [], "", "", False
+    for word in words:
+        was_hidden = is_value(name, gap, word, was_hidden)
+        shown.append(HIDDEN if was_hidden else masked(word, is_argument=True))
+        name = word.rstrip(":=")
+        gap = word[len(name) :] + " "
+        if "=" in name or ":" in name:  # has its value already
+            name = ""
+    return shown
+
+
+def masked(text: str, is_argument: bool = False) -> str:
+    """A message, part by part. `re` would cost the job's start more than all of this."""
+    text = without_userinfo(text[:4000])
+    flat = text.translate(PARTS)
+    shown, done, name, end = [], 0, "", 0
+    for part in flat.split():
+        begin = flat.index(part, end)
+        if begin >= done:
+            gap = text[end:begin]
+            to = end_of_value(text, begin, gap, is_argument)
+            if not is_value(name, gap, text[begin:to], end <= done and done > 0):
+                to = begin + len(part) if part.startswith(SECRET_BEGINS) else 0
+            if to:
+                shown += [text[done:begin], HIDDEN]
+                done = to
+        name, end = part, begin + len(part)
+    return "".join(shown) + text[done:]
+
+
+def is_value(name: str, gap: str, value: str, was_hidden: bool) -> bool:
+    """Whether `value` belongs to a secret's name, with `gap` between them; `was_hidden`: the name itself was."""
+    lowered = name.lower()
+    if was_hidden and lowered in SCHEMES:
+        return True
+    if name in USER_FLAGS:
+        return ":" in value
+    if not is_secret_name(lowered):
+        return False
+    if "=" in gap:
+        return True
+    if ":" in gap:
+        return gap != ":" or "/" not in name  # a search path, the port of an address
+    if name.startswith("-"):
+        return not value.startswith("-")
+    return lowered in SECRET_WORDS and (gap.isspace() or (len(gap) > 1 and gap[-1] in "\"'"))
+
+
+def is_secret_name(lowered: str) -> bool:
+    lowered = lowered.replace("tokeniz", "").replace("tokens", "")
+    if lowered.endswith(SECRET_ENDS) or lowered.lstrip("-") in SECRET_NAMES:
+        return True
+    return any(secret in lowered for secret in SECRET_WORDS)
+
+
+def end_of_value(text: str, begin: int, gap: str, is_argument: bool) -> int:
+    """To the quote that closes it, else to the next blank; an argument that begins with its name is one value."""
+    if text[begin] in "bBuUrR" and text[begin + 1 : begin + 2] in ("'", '"'):
+        gap, begin = text[begin + 1], begin + 2
+    if gap[-1:] in ("'", '"'):
+        end = text.find(gap[-1], begin)
+        while end > 0 and text[end - 1] == "\\" and gap[-2:-1] != "\\":
+            end = text.find(gap[-1], end + 1)
+        return end if end >= 0 else len(text)
+    if is_argument and not any(map(str.isspace, text[:begin])):
+        return len(text)
+    return begin + len(text[begin:].split(None, 1)[0])
+
+
+def without_userinfo(text: str) -> str:
+    """``https://user:pass@host`` as ``https://[hidden]@host``."""
+    first, *rest = text.split("://")
+    shown = [first]
+    for piece in rest:
+        place = (piece.split("/", 1)[0].split("?", 1)[0].split(None, 1) or [""])[0]
+        at = place.rfind("@")
+        shown.append(HIDDEN + piece[at:] if at >= 0 and piece.startswith(place) else piece)
+    return "://".join(shown)
+
+
+def printable(text: str, most: int) -> bytes:
+    """One line of ASCII."""
+    if len(text) > most:
+        text = text[: most - 3] + "..."
+    return text.encode("ascii", "backslashreplace").translate(CONTROLS)[:most]
+
+
+CONTROLS = bytes(code if 32 <= code < 127 else 32 for code in range(256))
+
+
+class Ring:
+    """The file and its slots. Every method may raise; who calls them is guarded."""
+
+    def __init__(self) -> None:
+        self.map = None  # type: Any
+        self.dump = None  # type: Any
+        self.folder = self.path = ""
+        self.is_kept = False
+        self.ticks = self.pid = 0
+        self.numbers = itertools.count()
+        self.mounts = []  # type: list[list[bytes]]
+        self.open = {}  # type: dict[tuple[bytes, bytes], list[tuple[int, int]]]
+        self.free = list(range(OPEN_SLOTS - 1, 0, -1))
+
+    def begin(self, header: bytes) -> None:
+        """Make the file for this process; OSError where there is no place that is safe."""
+        self.pid = os.getpid()
+        with open("/proc/self/stat", "rb") as stat:
+            self.ticks = int(stat.read().rpartition(b")")[2].split()[19])
+        with open("/proc/self/mountinfo", "rb") as mounts:
+            self.mounts = [line.split() for line in mounts]
+        name = "flatline-recorder-%d-%d" % (os.getpid(), self.ticks)
+        folders = [os.environ.get("TMPDIR") or "/tmp", "/tmp"]
+        self.folder = first_that_works(lambda tmp: self.private(tmp + "/" + name), folders)
+        places = [self.folder + "/ring"]
+        kept = guarded(self.kept_folder)
+        if kept:
+            places.insert(0, kept + "/flatline-ring-%d-%d" % (self.pid, self.ticks))
+        if any(map(is_open_here, places)):
+            self.folder = ""
+            raise OSError("another interpreter of this process records already")
+        self.path = first_that_works(self.make, places)
+        self.is_kept = self.path != places[-1]
+        self.map[: len(header)] = header
+
+    def make(self, path: str) -> str:
+        import mmap
+
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            self.refuse_unfit(fd)
+            os.ftruncate(fd, 0)
+            os.posix_fallocate(fd, 0, SIZE)  # a hole that the disk has no room for kills with SIGBUS when written
+            self.map = mmap.mmap(fd, SIZE)
+        except Exception:
+            os.unlink(path)
+            raise
+        finally:
+            os.close(fd)
+        return path
+
+    def kept_folder(self) -> str:
+        """FLATLINE_RECORDER_DIR, or "" where none is given or it is not ours; OSError where it is missing or unfit."""
+        folder = os.environ.get("FLATLINE_RECORDER_DIR", "")
+        if not folder:
+            return ""
+        folder = os.path.abspath(folder)
+        self.refuse_unfit_text(folder)
+        return folder if is_own_folder(folder) else ""
+
+    def refuse_unfit_text(self, folder: str) -> None:
+        """By the text of the path: nothing is touched there."""
+        at = os.path.abspath(folder).rstrip("/") + "/"
+        holding = [m for m in self.mounts if at.startswith(mount_point(m).rstrip("/") + "/")]
+        if holding and is_unfit(max(reversed(holding), key=lambda m: len(m[4]))):  # of several at a place the last
+            raise OSError("no local file system")
+
+    def private(self, folder: str) -> str:
+        """The folder, made or found again after exec; OSError where it is not ours, or on no local disk."""
+        self.refuse_unfit_text(os.path.dirname(folder))
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            if not is_own_folder(folder):
+                raise
+        return folder
+
+    def refuse_unfit(self, fd: int) -> None:
+        """Where links led elsewhere than the text of the path: by the number of the mount."""
+        with open("/proc/self/fdinfo/%d" % fd, "rb") as info:
+            numbers = [line.split()[1] for line in info if line.startswith(b"mnt_id")]
+        if any(mount[0] in numbers and is_unfit(mount) for mount in self.mounts):
+            raise OSError("no local file system")
+
+    def write(self, at: int, line: bytes) -> None:
+        self.map[at : at + SLOT] = line[: SLOT - 1].ljust(SLOT - 1) + b"\n"
+
+    def event(self, now: int, tid: int, kind: bytes, text: bytes) -> None:
+        number = next(self.numbers)  # in one step: other threads count as well
+        at = EVENTS_AT + number % EVENT_SLOTS * SLOT
+        self.write(at, b"%d %d %d %s %s" % (number, now, tid, kind, text))
+
+    def enter(self, now: int, tid: int, kind: bytes, text: bytes) -> None:
+        if self.free:
+            slot = self.free.pop()
+            self.write(HEAD + slot * SLOT, b"%d %d %s %s" % (now, tid, kind, text))
+            self.open.setdefault((kind, text), []).append((tid, slot))
+
+    def leave(self, tid: int, kind: bytes, text: bytes) -> None:
+        held = self.open.get((kind, text))
+        if held:
+            own = [pair for pair in held if pair[0] == tid] or held
+            held.remove(own[-1])
+            at = HEAD + own[-1][1] * SLOT
+            self.map[at : at + SLOT] = bytes(SLOT)
+            self.free.append(own[-1][1])
+
+    def let_go(self) -> None:
+        """This process's own files, unless they are to be kept. In a child that C code forked they are the parent's."""
+        self.map = None
+        if not self.folder or self.pid != os.getpid():
+            return
+        own = [self.folder + "/recorder.json", self.folder + "/faulthandler.txt"]
+        for path in own if self.is_kept else [*own, self.path]:
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
+        os.rmdir(self.folder)
+
+
+def first_that_works(make: "Callable[[str], str]", folders: "list[str]") -> str:
+    for folder in folders[:-1]:
+        try:
+            return make(folder)
+        except OSError:
+            pass
+    return make(folders[-1])
+
+
+def is_unfit(mount: "list[bytes]") -> bool:
+    kind = mount[mount.index(b"-") + 1].decode("ascii", "replace")
+    return kind.startswith(UNFIT)
+
+
+def mount_point(mount: "list[bytes]") -> str:
+    return os.fsdecode(mount[4].replace(b"\\040", b" ").replace(b"\\011", b"\t").replace(b"\\134", b"\\"))
+
+
+def is_own_folder(path: "Any") -> bool:
+    found = os.lstat(path)
+    return found.st_uid == os.geteuid() and found.st_mode & 0o170077 == 0o040000
+
+
+def is_open_here(path: "Any") -> bool:
+    """Whether this very process has the ring already: the recorder runs once in a process, not once per interpreter."""
+    if not os.path.exists(path):
+        return False
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink("/proc/self/fd/" + fd) == path:
+                return True
+        except OSError:
+            pass
+    return False
+
+
+class Lines:
+    """Events as lines, where they were asked for. A pipe that nobody reads gets none: the job never waits for it."""
+
+    def __init__(self, wish: str) -> None:
+        self.outs = []
+        for name in filter(None, wish.split(",")):
+            if name in ("stderr", "stdout"):
+                fd = 2 if name == "stderr" else 1
+                self.outs.append((fd, os.fstat(fd)[:3]))
+            else:
+                fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+                self.outs.append((fd, os.fstat(fd)[:3]))
+
+    def write(self, line: bytes) -> None:
+        import select
+
+        for fd, identity in self.outs:
+            try:
+                ready = select.poll()
+                ready.register(fd, select.POLLOUT)
+                # The number may stand for another file by now; what can be written at once is at least PIPE_BUF.
+                if os.fstat(fd)[:3] == identity and ready.poll(0):
+                    os.write(fd, line[:500].rstrip(b"\n") + b"\n")
+            except OSError:
+                pass
+
+
+class Recorder:
+    """What the hooks call. Nothing they call raises."""
+
+    def __init__(self, level: str) -> None:
+        self.level = level
+        self.began = time.monotonic_ns()
+        self.ring = Ring()
+        self.lines = None  # type: Any
+        self.ident = getattr(_thread, "get_native_id", lambda: 0)
+
+    def start(self, how: str) -> None:
+        why_no_ring = ""
+        try:
+            self.ring.begin(header(how, self.began, self.level))
+        except Exception as error:
+            self.ring.map = None
+            why_no_ring = "%s: %s" % (type(error).__name__, error)
+        if self.lines is None and os.environ.get("FLATLINE_RECORDER_LINES"):
+            self.lines = guarded(Lines, os.environ["FLATLINE_RECORDER_LINES"])
+        if self.ring.map is not None:
+            guarded(arm, self.ring)
+        self.note("start", how)
+        if why_no_ring:
+            self.note("no-ring", why_no_ring)
+        if self.lines:  # who asked for lines has no ring at hand; the ring has all this in its header
+            for line in header(how, self.began, self.level).splitlines():
+                if line.startswith((b"python", b"argv", b"cwd", b"env")):
+                    self.line("start", line, time.monotonic_ns())
+
+    def note(self, kind: str, text: str, most: int = 200) -> None:
+        """An event."""
+        try:
+            self.put(kind, printable(text, most))
+        except Exception:
+            pass
+
+    def put(self, kind: str, text: bytes) -> None:
+        now = time.monotonic_ns()
+        if self.ring.map is not None:
+            self.ring.event(now, self.ident(), kind.encode("ascii"), text)
+        if self.lines:
+            self.line(kind, text, now)
+
+    def line(self, kind: str, text: bytes, now: int) -> None:
+        age = (now - self.began) / 1e9
+        self.lines.write(b"[flatline %d +%.3f s] %s %s\n" % (os.getpid(), age, kind.encode("ascii"), text))
+
+    def enter(self, kind: str, name: str) -> None:
+        try:
+            text = printable(masked(name), 160)
+            if self.ring.map is not None:
+                self.ring.enter(time.monotonic_ns(), self.ident(), kind.encode("ascii"), text)
+            self.put(kind + "-enter", text)
+        except Exception:
+            pass
+
+    def leave(self, kind: str, name: str, how: str = "") -> None:
+        try:
+            text = printable(masked(name), 160)
+            if self.ring.map is not None:
+                self.ring.leave(self.ident(), kind.encode("ascii"), text)
+            self.put(kind + "-leave", text + (b" " + printable(masked(how), 60) if how else b""))
+        except Exception:
+            pass
+
+    def looks_for(self, module: "Any") -> None:
+        """The last module that was looked for: in a hang, the one that is being imported."""
+        ring = self.ring
+        if ring.map is not None:
+            try:
+                text = module.encode("ascii", "replace")
+                ring.write(HEAD, b"%d %d module %s" % (time.monotonic_ns(), self.ident(), text))
+            except Exception:
+                pass
+
+    def exception(self, kind: str, error: "Any", traceback: "Any", prefix: str = "") -> None:
+        """The error and its innermost places, each an event of its own."""
+        try:
+            places = []
+            while traceback is not None and len(places) < 10000:
+                places.append((traceback.tb_frame.f_code, traceback.tb_lineno))
+                traceback = traceback.tb_next
+            self.note(kind, masked(prefix) + masked("%s: %s" % (type(error).__name__, error)))
+            for code, line in places[-4:]:
+                self.note(kind + "-at", "%s:%d in %s" % (code.co_filename[-150:], line, code.co_name))
+        except Exception:
+            pass
+
+    def forked(self) -> None:
+        """In a forked child: another ring, for both would write into the same."""
+        try:
+            old, self.ring = self.ring, Ring()  # whatever happens now: the parent's files are not ours
+            if called_from(2) == "_execute_child":  # subprocess with preexec_fn: exec follows at once
+                return
+            inside = b", ".join(b"%s %s" % key for key, held in old.open.items() if held).decode("ascii")
+            self.began = time.monotonic_ns()
+            self.start("fork" + (" inside " + inside if inside else ""))
+            if old.dump:
+                if self.ring.dump is None:  # else it is registered anew already
+                    import faulthandler
+
+                    faulthandler.unregister(wished_signal())
+                old.dump.close()
+        except Exception:
+            pass
+
+    def ended(self, how: str = "exit") -> None:
+        try:
+            self.note(how, "threads left: " + thread_names())
+            self.ring.let_go()
+        except Exception:
+            pass
+
+
+def called_from(depth: int) -> str:
+    """The name of the function that many frames up; "" where C code called."""
+    try:
+        return sys._getframe(depth).f_code.co_name
+    except ValueError:
+        return ""
+
+
+def header(how: str, began: int, level: str) -> bytes:
+    """Who this is and what it was given. Values of the environment only by a list."""
+    argv = getattr(sys, "orig_argv", None) or [sys.executable or "python"] + list(getattr(sys, "argv", []))
+    rows = [
+        ("format", "flatline-ring/1"),
+        ("pid", os.getpid()),
+        ("ticks", own_ticks()),
+        ("ppid", os.getppid()),
+        ("sid", os.getsid(0)),
+        ("began", began),
+        ("time", "%.3f" % time.time()),
+        ("level", level),
+        ("how", how),
+        ("signal", wished_signal()),
+        ("python", "%d.%d.%d" % sys.version_info[:3] + " " + sys.executable),
+        ("argv", " ".join(masked_words(argv))),
+        ("cwd", cwd()),
+    ]
+    rows += [("env", "%s=%s" % (n, masked(v))) for n, v in sorted(os.environ.items()) if n in ENV_VALUES]
+    names = sorted(n for n in os.environ if n.startswith(ENV_NAMES) and n not in ENV_VALUES)
+    rows.append(("env-names", " ".join(names)))
+    lines = [printable("%s %s" % row, 900) + b"\n" for row in rows]
+    while sum(map(len, lines)) > HEAD - 1:
+        lines.pop()
+    return b"".join(lines)
+
+
+def wished_signal() -> int:
+    try:
+        return int(os.environ.get("FLATLINE_RECORDER_SIGNAL", SIGNAL))
+    except ValueError:
+        return SIGNAL
+
+
+def own_ticks() -> int:
+    try:
+        with open("/proc/self/stat", "rb") as stat:
+            return int(stat.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def cwd() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        return "unknown: %s" % error
+
+
+def thread_names() -> str:
+    """Without the lock of `threading`: a forked or dying process may find it taken for ever."""
+    threading = sys.modules.get("threading")
+    threads = list(getattr(threading, "_active", {}).values()) if threading else []
+    return ", ".join(masked(str(thread.name)) for thread in threads[:12]) or "main only"
+
+
+def guarded(function: "Callable[..., Any]", *args: "Any") -> "Any":
+    try:
+        return function(*args)
+    except Exception:
+        return None
+
+
+def arm(ring: "Ring") -> None:
+    """faulthandler on a signal, announced for who may send it; and, under Yama, the right to look for our own user."""
+    import faulthandler
+
+    number = wished_signal()
+    if number:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        dump = open(ring.folder + "/faulthandler.txt", "ab", 0, opener=lambda path, _: os.open(path, flags, 0o600))
+        faulthandler.register(number, file=dump, all_threads=True, chain=False)
+        ring.dump = dump
+        told = b'{"format": "flatline-recorder/1", "pid": %d, "start_ticks": %d, ' % (os.getpid(), ring.ticks)
+        told += b'"faulthandler": {"signal": %d, "file": "faulthandler.txt"}}\n' % number
+        fd = os.open(ring.folder + "/new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, told)
+        finally:
+            os.close(fd)
+        os.rename(ring.folder + "/new", ring.folder + "/recorder.json")
+    if is_scope_one():  # only then: ctypes takes some milliseconds
+        import ctypes
+
+        ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(2**64 - 1), 0, 0, 0)  # PR_SET_PTRACER, any of our user
+
+
+def is_scope_one() -> bool:
+    try:
+        with open("/proc/sys/kernel/yama/ptrace_scope", "rb") as scope:
+            return scope.read(1) == b"1"
+    except OSError:  # no Yama
+        return False
+
+
+# --- hooks ---
+
+
+class Watching:
+    """First on sys.meta_path: told of each module that is looked for, and goes along with those that matter."""
+
+    def __init__(self, recorder: "Recorder") -> None:
+        self.recorder = recorder
+        self.known = getattr(sys, "stdlib_module_names", frozenset(sys.builtin_module_names))
+        self.every = recorder.level == "debug"
+        self.library = os.path.dirname(os.__file__)
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        self.recorder.looks_for(name)
+        after = AFTER.get(name)
+        if after is None and not self.every and ("." in name or name in self.known):
+            return None
+        spec = self.found(name, path, target)
+        loader = getattr(spec, "loader", None)
+        if spec is None or not hasattr(loader, "exec_module") or not hasattr(loader, "create_module"):
+            return spec
+        is_told = self.every or ("." not in name and not guarded(self.is_library, spec))
+        if is_told or after:
+            guarded(setattr, spec, "loader", Loading(loader, self.recorder, is_told, after))
+        return spec
+
+    def found(self, name: str, path: "Any", target: "Any") -> "Any":
+        """What the finders after this one say: those before it were asked, and may be asking all themselves."""
+        finders = list(sys.meta_path)
+        own = [at for at, finder in enumerate(finders) if finder is self]
+        for finder in finders[own[0] + 1 :] if own else []:
+            if not hasattr(finder, "find_spec"):  # a finder of old: the import system's turn
+                return None
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+        return None
+
+    def is_library(self, spec: "Any") -> bool:
+        origin = spec.origin or ""
+        inside = origin.startswith(self.library) and "site-packages" not in origin and "dist-packages" not in origin
+        return inside or origin in ("built-in", "frozen")
+
+
+class Loading:
+    """Stands in for a module's loader until the module runs."""
+
+    def __init__(self, loader: "Any", recorder: "Recorder", is_told: bool, after: "Any") -> None:
+        self.loader, self.recorder, self.is_told, self.after = loader, recorder, is_told, after
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: "Any") -> "Any":
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: "Any") -> None:
+        name, loader, recorder = module.__name__, self.loader, self.recorder
+        module.__spec__.loader = loader
+        if getattr(module, "__loader__", None) is self:
+            module.__loader__ = loader
+        if self.is_told:
+            recorder.enter("import", name)
+        try:
+            loader.exec_module(module)
+        except BaseException as error:
+            if self.is_told:
+                recorder.leave("import", name, "%s: %s" % (type(error).__name__, error))
+            raise
+        if self.is_told:
+            version = getattr(module, "__dict__", {}).get("__version__", "")
+            recorder.leave("import", name, version if type(version) is str else "")
+        if self.after:
+            guarded(self.after, module, recorder)
+
+
+class Phase:
+    """``with flatline.phase("build model"):`` where flatline itself is not installed."""
+
+    listener = None  # type: Any
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> "Phase":
+        if Phase.listener is not None:
+            Phase.listener(self.name, "enter")
+        return self
+
+    def __exit__(self, *_: "Any") -> None:
+        if Phase.listener is not None:
+            Phase.listener(self.name, "leave")
+
+
+class Providing:
+    """Last on sys.meta_path: gives ``import flatline`` where nobody else has it."""
+
+    @classmethod
+    def find_spec(cls, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if name != "flatline":
+            return None
+        return type(sys.__spec__)(name, cls, origin="the recorder of flatline")
+
+    @staticmethod
+    def create_module(spec: "Any") -> "Any":
+        return None
+
+    @staticmethod
+    def exec_module(module: "Any") -> None:
+        module.phase = Phase
+
+
+def after_flatline(module: "Any", recorder: "Recorder") -> None:
+    def listener(name: str, event: str) -> None:
+        (recorder.enter if event == "enter" else recorder.leave)("phase", str(name))
+
+    module.phase.listener = staticmethod(listener) if module.phase is Phase else listener
+
+
+def after_threading(threading: "Any", recorder: "Recorder") -> None:
+    """Errors that end a thread: nobody else may ever hear of them."""
+    if hasattr(threading, "excepthook"):
+        before = threading.excepthook
+
+        def excepthook(args: "Any") -> None:
+            if args.exc_type is not SystemExit:
+                name = getattr(args.thread, "name", "?")
+                recorder.exception("thread-exception", args.exc_value, args.exc_traceback, "in %s: " % name)
+            before(args)
+
+        threading.excepthook = excepthook
+    else:  # 3.7: this is called for nothing but such an error
+        format_exc = threading._format_exc
+
+        def told(*args: "Any", **kwargs: "Any") -> "Any":
+            _, error, traceback = sys.exc_info()
+            recorder.exception("thread-exception", error, traceback, "in %s: " % threading.current_thread().name)
+            return format_exc(*args, **kwargs)
+
+        threading._format_exc = told
+    if recorder.level == "debug":
+        start = threading.Thread.start
+
+        def starting(self: "Any") -> None:
+            recorder.note("thread", masked(str(self.name)))
+            start(self)
+
+        threading.Thread.start = like(starting, start)
+
+
+def after_futures(module: "Any", recorder: "Recorder") -> None:
+    """An error that a pool puts into a future is seen only by who asks for the result."""
+    set_exception = module.Future.set_exception
+
+    def told(self: "Any", exception: "Any") -> "Any":
+        if exception is not None:
+            recorder.exception("future-exception", exception, getattr(exception, "__traceback__", None))
+        return set_exception(self, exception)
+
+    module.Future.set_exception = like(told, set_exception)
+
+
+def after_asyncio(module: "Any", recorder: "Recorder") -> None:
+    call = module.BaseEventLoop.call_exception_handler
+
+    def told(self: "Any", context: "Any") -> "Any":
+        error = context.get("exception") if isinstance(context, dict) else None
+        recorder.note("asyncio", masked(str(context.get("message", ""))) if isinstance(context, dict) else "")
+        if error is not None:
+            recorder.exception("asyncio-exception", error, error.__traceback__)
+        return call(self, context)
+
+    module.BaseEventLoop.call_exception_handler = like(told, call)
+
+
+def after_traceback(module: "Any", recorder: "Recorder") -> None:
+    """Errors that somebody caught and only printed: multiprocessing those of its children, where a launcher may have
+    swallowed what they print."""
+    print_exc = module.print_exc
+
+    def told(*args: "Any", **kwargs: "Any") -> "Any":
+        error = sys.exc_info()[1]
+        recorder.exception("printed-exception", error, getattr(error, "__traceback__", None))
+        return print_exc(*args, **kwargs)
+
+    module.print_exc = like(told, print_exc)
+
+
+def after_logging(module: "Any", recorder: "Recorder") -> None:
+    basic = module.basicConfig
+
+    def told(*args: "Any", **kwargs: "Any") -> "Any":
+        recorder.note("logging", "basicConfig")
+        return basic(*args, **kwargs)
+
+    module.basicConfig = like(told, basic)
+
+
+def phase_of(function: "Callable[..., Any]", name: str, recorder: "Recorder") -> "Any":
+    """`function` as a phase of its own."""
+
+    def told(*args: "Any", **kwargs: "Any") -> "Any":
+        recorder.enter("phase", name)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            recorder.leave("phase", name)
+
+    return like(told, function)
+
+
+def after_distributed(module: "Any", recorder: "Recorder") -> None:
+    for name in ("init_process_group", "destroy_process_group"):
+        setattr(module, name, phase_of(getattr(module, name), name, recorder))
+
+
+def after_serialization(module: "Any", recorder: "Recorder") -> None:
+    for name in ("save", "load"):
+        setattr(module, name, phase_of(getattr(module, name), "torch." + name, recorder))
+
+
+def like(wrapper: "Any", wrapped: "Any") -> "Any":
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(wrapper, name, getattr(wrapped, name, None))
+    wrapper.__dict__.update(getattr(wrapped, "__dict__", {}))
+    wrapper.__wrapped__ = wrapped
+    return wrapper
+
+
+AFTER = {
+    "asyncio.base_events": after_asyncio,
+    "concurrent.futures._base": after_futures,
+    "flatline": after_flatline,
+    "logging": after_logging,
+    "threading": after_threading,
+    "traceback": after_traceback,
+    "torch.distributed.distributed_c10d": after_distributed,
+    "torch.serialization": after_serialization,
+}
+
+
+def hook_exceptions(recorder: "Recorder") -> None:
+    before = sys.excepthook
+
+    def excepthook(kind: "Any", error: "Any", traceback: "Any") -> None:
+        recorder.exception("exception", error, traceback)
+        before(kind, error, traceback)
+
+    sys.excepthook = excepthook
+    if hasattr(sys, "unraisablehook"):
+        before_unraisable = sys.unraisablehook
+
+        def unraisable(args: "Any") -> None:
+            recorder.exception("unraisable", args.exc_value, args.exc_traceback)
+            before_unraisable(args)
+
+        sys.unraisablehook = unraisable
+
+
+AUDITED = {"subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.fork", "os.forkpty", "os.kill",
+           "os.killpg", "signal.pthread_kill", "socket.connect", "socket.bind",
+           "os.chdir"}  # fmt: skip
+
+
+def hook_exit(recorder: "Recorder") -> None:
+    """Forked children, those of multiprocessing too, end by os._exit: nothing registered with atexit runs there."""
+    end = os._exit
+
+    def told(*args: "Any", **kwargs: "Any") -> "Any":
+        recorder.ended("os._exit")
+        return end(*args, **kwargs)
+
+    os._exit = like(told, end)
+
+
+def hook_audit(recorder: "Recorder") -> None:
+    """At level debug: processes, threads, signals that are sent, connections. Every audit event costs a call."""
+
+    def told(event: str, args: "Any") -> "Any":
+        if event in AUDITED:
+            shown = (str(arg) for arg in args[:3] if isinstance(arg, (str, int, list, tuple)))
+            recorder.note(event, masked(" ".join(shown)))
+
+    sys.addaudithook(told)
+
+
+def hook_signals(recorder: "Recorder") -> None:
+    """At level debug: signals that a handler of Python's gets. What `signal.getsignal` says stays the job's."""
+    import signal
+
+    set_handler, get_handler, given = signal.signal, signal.getsignal, {}
+
+    def shown(handler: "Any") -> "Any":
+        return given.get(handler, handler) if callable(handler) and not isinstance(handler, int) else handler
+
+    def told(number: "Any", handler: "Any") -> "Any":
+        if callable(handler) and not isinstance(handler, int) and handler is not signal.default_int_handler:
+
+            def noting(signum: int, frame: "Any") -> "Any":
+                recorder.note("signal", str(signum))
+                return handler(signum, frame)
+
+            given[noting] = handler
+            return shown(set_handler(number, noting))
+        return shown(set_handler(number, handler))
+
+    signal.signal = like(told, set_handler)
+    signal.getsignal = like(lambda number: shown(get_handler(number)), get_handler)
+
+
+def record() -> None:
+    """Begin in this process. Returns nothing and raises nothing."""
+    level = os.environ.get("FLATLINE_RECORDER", "light").strip().lower()
+    if level in ("off", "0", "no", "false") or "_flatline_recorder" in sys.modules:
+        return
+    sys.modules["_flatline_recorder"] = sys.modules[__name__]
+    recorder = Recorder("debug" if level == "debug" else "light")
+    recorder.start("exec")
+    sys.meta_path.insert(0, Watching(recorder))
+    sys.meta_path.append(Providing)
+    for name, after in AFTER.items():  # an interpreter with a busy .pth has some of them already
+        if name in sys.modules:
+            guarded(after, sys.modules[name], recorder)
+    hook_exceptions(recorder)
+    if recorder.level == "debug":
+        guarded(hook_signals, recorder)
+        guarded(hook_audit, recorder)
+    atexit.register(recorder.ended)
+    hook_exit(recorder)
+    os.register_at_fork(
+        before=lambda: recorder.note("fork", "with threads: " + (guarded(thread_names) or "unknown")),
+        after_in_child=recorder.forked,
+    )
+
+
+def go_on() -> None:
+    """The sitecustomize that would have been run without us; what it raises is site's to handle."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    finder = sys.modules["_frozen_importlib_external"].PathFinder
+    path = [p for p in sys.path if os.path.abspath(p or ".") != here]
+    spec = finder.find_spec("sitecustomize", path)
+    if spec is None or spec.loader is None:
+        return
+    module = type(sys)(spec.name)
+    module.__spec__, module.__loader__ = spec, spec.loader
+    module.__file__, module.__cached__, module.__package__ = spec.origin, getattr(spec, "cached", None), ""
+    sys.modules["sitecustomize"] = module  # before it runs, as the import system does
+    spec.loader.exec_module(module)
+
+
+if __name__ == "sitecustomize":
+    guarded(record)
+    go_on()

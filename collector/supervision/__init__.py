@@ -1,0 +1,1 @@
+"""One disposable child per probe: forked, listened to, killed or abandoned, written into the ledger."""

@@ -1,0 +1,1 @@
+"""What a blocked thread sleeps on, read from its memory: locks and their owners, who shares them, timeouts."""

@@ -1,0 +1,148 @@
+"""How a job is, as far as its log alone tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from flatline.analyzer.derive import derive
+from flatline.analyzer.derive.logs.sign_table import SIGNS
+from flatline.analyzer.derive.logs.signs import may_tell
+from flatline.analyzer.findings import Verdict
+from flatline.analyzer.intake.opening import open_case
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/job/fit.py", line 31, in <module>
+    main()
+  File "/job/fit.py", line 12, in main
+    {code}
+{error}
+"""
+ELASTIC = """\
+E0411 02:11:09.114000 71 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: {code}) local_rank: 0 (pid: 90) of binary: /opt/venv/bin/python
+Traceback (most recent call last):
+  File "/opt/venv/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+  File "/opt/venv/lib/python3.11/site-packages/torch/distributed/launcher/api.py", line 264, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+fit.py FAILED
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2025-04-11_02:11:09
+  rank      : 0 (local_rank: 0)
+  exitcode  : {code} (pid: 90)
+============================================================
+"""
+WATCHDOG = "[rank{rank}]:[E411 02:10:07.110 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=8, NumelOut=8, Timeout(ms)=600000) ran for 600051 milliseconds before timing out.\n"
+
+
+def verdict_of(tmp_path: Path, **texts: str) -> Verdict:
+    for name, text in texts.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    with open_case([tmp_path]) as case:
+        return derive(case).verdict
+
+
+def stepping(first: int, last: int) -> str:
+    return "".join(f"step {n} loss 0.{n:03d}\n" for n in range(first, last + 1))
+
+
+CRASHED = {
+    "a traceback is the last thing it says": stepping(1, 9) + TRACEBACK.format(code="step(x)", error="ValueError: nan"),
+    "a bare error line without its traceback": "PermissionError: [Errno 13] Permission denied: '/srv/run/a.lock'\n",
+    "the kernel of Python died": stepping(1, 3) + "Fatal Python error: Segmentation fault\n",
+    "a worker was killed": "RuntimeError: DataLoader worker (pid 40) is killed by signal: Killed.\n",
+    "the shell says so": stepping(1, 4) + "./go.sh: line 3: 90 Killed                  python fit.py\n",
+    "torchrun's table": stepping(1, 4) + ELASTIC.format(code=-9),
+    "memory of the device, and a bar redrawn at the end": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\nsteps:   0%|          | 0/50 [00:03<?, ?it/s]\n",
+    "a call of NCCL that failed": "n1:70:99 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 198.51.100.7<4100> failed : Software caused connection abort\n",
+    "its last word is a complaint about its arguments": "preparing\nNo images found. Please verify the argument --data\n",
+    "deepspeed's launcher": stepping(1, 4) + "[2025-04-11 02:11:09,114] [ERROR] [launch.py:325:sigkill_handler] ['python', 'fit.py'] exits with return code = -9\n",
+    "the traceback is cut off": stepping(1, 4) + "Traceback (most recent call last):\n  File \"/job/fit.py\", line 4, in <module>\n    run()\n",
+    "a rank died, and then the others' watchdog struck": "[rank1]: RuntimeError: bad batch\n" + WATCHDOG.format(rank=0, seq=71, op="ALLREDUCE"),
+}  # fmt: skip
+HUNG = {
+    "a watchdog ended it": stepping(1, 90) + WATCHDOG.format(rank=0, seq=712, op="ALLREDUCE") + ELASTIC.format(code=-6),
+    "gloo has waited in vain": stepping(1, 3) + TRACEBACK.format(code="dist.barrier()", error="RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:84] Timed out waiting 30000ms for recv operation to complete") + ELASTIC.format(code=1),
+    "the job's own faulthandler dumped after its time": "Timeout (0:10:00)!\nThread 0x00007f00aa (most recent call first):\n  File \"/job/fit.py\", line 3 in wait_for_it\n",
+    "interrupted while it waited for its own worker": "Traceback (most recent call last):\n  File \"/v/site-packages/torch/utils/data/dataloader.py\", line 940, in _shutdown_workers\n    w.join()\n  File \"/usr/lib/python3.11/multiprocessing/popen_fork.py\", line 27, in poll\n    pid, sts = os.waitpid(self.pid, flag)\nKeyboardInterrupt\n",
+    "interrupted at its exit": "done.\nException ignored in: <module 'threading' from '/usr/lib/python3.11/threading.py'>\nTraceback (most recent call last):\n  File \"/usr/lib/python3.11/threading.py\", line 1560, in _shutdown\n    lock.acquire()\nKeyboardInterrupt: \n",
+    "stopped by job control": "$ jobs\n[1]+ 4120 Stopped (tty input)     fit.sh\n",
+}  # fmt: skip
+WAITING = {
+    "a question": "Loading\nDo you wish to run the code of this repository? [y/N] ",
+    "a password": "Cloning into 'models'...\nPassword for 'https://me@git.example.org': ",
+    "it tries again": "wandb: Network error (ConnectTimeout), entering retry loop.\nwandb: Network error (ConnectTimeout), entering retry loop.\n",
+    "a lock": "still waiting to acquire lock on /srv/hub/.locks/models--org--m/0a.lock (elapsed: 40.1 seconds)\n",
+    "ranks that are joining": "GPU available: True, used: True\ninitializing ddp: GLOBAL_RANK: 0, MEMBER: 1/4\ninitializing ddp: GLOBAL_RANK: 1, MEMBER: 2/4\n",
+    "resources": "(Driver pid=9) INFO 03-18 06:22:41 [ray_utils.py:463] Waiting for creating a placement group of specs for 70 seconds.\n",
+    "a download": "Downloading (incomplete total...):   0%|          | 12.6M/9.10G [00:20<4:01:10, 629kB/s]\n",
+    "interrupted while a server did not answer": "Traceback (most recent call last):\n  File \"/usr/lib/python3.11/ssl.py\", line 1167, in read\n    return self._sslobj.read(len, buffer)\nKeyboardInterrupt\n",
+    "Horovod's stall inspector": "[1,0]<stderr>:[2025-04-11 02:11:09.1: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks\n[1,0]<stderr>:Missing ranks:\n[1,0]<stderr>:1: [allreduce.w0]\n",
+}  # fmt: skip
+SLOW = {
+    "a rank prepares data while the others' time runs out": "Tokenizing:  60%|██████    | 6000/10000 [09:58<06:38, 10.02 examples/s]"
+    + WATCHDOG.format(rank=1, seq=3, op="ALLREDUCE"),
+    "minutes for every step": stepping(1, 2) + "  2%|▏         | 3/200 [13:20<14:35:33, 266.67s/it]\n",
+}
+DEGRADED = {
+    "the processor instead of the device": stepping(1, 4) + "WARNING  Torch reports CUDA not available\n",
+    "an error that did not end it": "[WORKER] Starting job 7\n[WORKER] Error moving log file: Error: EBUSY: resource busy or locked, rename 'a' -> 'b'\n",
+}
+UNKNOWN = {
+    "steps, and then nothing": stepping(1, 40),
+    "only that it was started": "[WORKER] Starting job 7 on GPU(s) 0\n",
+    "an error that was caught": TRACEBACK.format(code="fetch()", error="ConnectionError: reset") + stepping(1, 30),
+    "an error before the bar went on": "  5%|▌  | 5/100 [00:05<01:35, 1.00it/s]\n" + TRACEBACK.format(code="log()", error="OSError: no") + "  6%|▌  | 6/100 [00:06<01:34, 1.00it/s]\n",
+    "an end at the time limit of the scheduler": stepping(1, 4) + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-04-11T02:11:09 DUE TO TIME LIMIT ***\n",
+    "NCCL that says what it found": "n1:70:70 [0] NCCL INFO Bootstrap : Using eth0:198.51.100.7<0>\nn1:70:70 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n",
+    "a bar that is full": "100%|██████████| 12/12 [00:51<00:00,  8.04it/s]\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        pytest.param(state, text, id=f"{state}: {name}")
+        for state, texts in (
+            ("crashed", CRASHED), ("hung", HUNG), ("waiting", WAITING), ("slow", SLOW), ("degraded", DEGRADED),
+            ("unknown", UNKNOWN),
+        )
+        for name, text in texts.items()
+    ],
+)  # fmt: skip
+def test_what_a_log_says_last_decides(tmp_path: Path, state: str, text: str) -> None:
+    verdict = verdict_of(tmp_path, log=text)
+    assert verdict.state == state, verdict.because
+
+
+def test_no_sign_is_overlooked_for_speed() -> None:
+    texts = [text for texts in (CRASHED, HUNG, WAITING, SLOW, DEGRADED, UNKNOWN) for text in texts.values()]
+    lines = [line for text in texts for line in text.splitlines()]
+    signs = [line for line in lines if any(sign.pattern.search(line) for sign in SIGNS)]
+    assert len(signs) > 40
+    assert [line for line in signs if not may_tell(line)] == []
+
+
+def test_the_verdict_quotes_the_line_it_rests_on(tmp_path: Path) -> None:
+    because = verdict_of(tmp_path, log=stepping(1, 2) + "RuntimeError: bad batch\n").because
+    assert "“RuntimeError: bad batch” (log.txt:3)" in because[0]
+
+
+def test_the_log_of_one_rank_that_crashed_outweighs_the_silence_of_the_others(tmp_path: Path) -> None:
+    verdict = verdict_of(tmp_path, rank0=stepping(1, 9), rank1=stepping(1, 9) + "ValueError: nan\n")
+    assert verdict.state == "crashed"
+
+
+def test_what_the_kernel_says_is_no_error_of_the_job(tmp_path: Path) -> None:
+    text = "[84012.104411] python3 invoked oom-killer: gfp_mask=0x14000c0\n[84012.104420] Memory cgroup out of memory\n"
+    assert verdict_of(tmp_path, notes=stepping(1, 3) + text).state == "unknown"
+
+
+def test_a_long_log_is_read_at_its_ends(tmp_path: Path) -> None:
+    text = stepping(1, 60_000) + "RuntimeError: bad batch\n"
+    assert verdict_of(tmp_path, log=text).state == "crashed"

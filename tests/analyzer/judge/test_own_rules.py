@@ -1,0 +1,94 @@
+"""Rules of a user's own: drafted, filled in, and in every analysis."""
+
+import json
+import re
+
+import pytest
+from flatline.analyzer.commands import rules
+from flatline.analyzer.judge.cases import run_cases
+from flatline.analyzer.judge.drafting import draft
+from flatline.analyzer.judge.lint import lint
+from flatline.analyzer.judge.pack import Rulebook, load_rulebook, own_folder
+
+from flatline.errors import RuleError
+
+
+@pytest.fixture(scope="module")
+def book():
+    return load_rulebook()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "flatline" / "rules"
+
+
+def test_a_draft_lacks_nothing_but_what_is_marked(book, tmp_path):
+    rule, tests = draft("our-storage", "filesystem-not-responding", tmp_path / "ours", book)
+    assert (rule.parent.name, tests.name) == ("storage", "our-storage.test.yaml")
+    found = load_rulebook([tmp_path / "ours"])
+    assert not found.problems
+    mine = [problem for problem in lint(Rulebook(found.packs[1:])).errors if problem.file == str(rule)]
+    assert len(mine) >= 10
+    assert all(problem.message.startswith("TODO: ") for problem in mine)
+    assert not any(result.fault for result in run_cases(found.rule("our-storage"), found, []))
+
+
+def test_a_draft_that_is_filled_in_is_in_order(book, tmp_path):
+    folder = tmp_path / "ours"
+    for path in draft("our-storage", "filesystem-not-responding", folder, book):
+        path.write_text(re.sub(r"TODO:?", "done", path.read_text()))
+    found = load_rulebook([folder])
+    assert not [str(problem) for problem in lint(Rulebook(found.packs[1:])).errors if str(folder) in problem.file]
+
+
+@pytest.mark.parametrize(
+    ("rule", "cause", "says"),
+    [
+        ("Not An Id", "disk-full", "is no id"),
+        ("../../escape", "disk-full", "is no id"),
+        ("disk-full", "disk-full", "there is a rule 'disk-full' already"),
+        ("ours", "disk-empty", "is in no causes.yaml"),
+    ],
+)
+def test_what_cannot_be_drafted_is_said(book, tmp_path, rule, cause, says):
+    with pytest.raises(RuleError, match=re.escape(says)):
+        draft(rule, cause, tmp_path, book)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_there_is_not_written_over(book, tmp_path):
+    rule, _ = draft("ours", "disk-full", tmp_path, book)
+    rule.write_text("mine")
+    with pytest.raises(RuleError, match="File exists"):
+        draft("ours", "disk-full", tmp_path, book)
+    assert rule.read_text() == "mine"
+
+
+def test_own_rules_are_drafted_and_listed_with_their_pack(home, capsys):
+    assert own_folder() is None
+    assert rules.main(["new", "our-disk", "--cause", "disk-full"]) == 0
+    assert str(home / "storage" / "our-disk.yaml") in capsys.readouterr().out
+    assert own_folder() == home
+    assert rules.main(["list", "--format", "json"]) == 0
+    packs = json.loads(capsys.readouterr().out)
+    assert [(pack["pack"], pack["version"], pack["engine"]) for pack in packs] == [("built-in", "1", 1), ("own", "1", 1)]
+    assert [rule["id"] for rule in packs[1]["rules"]] == ["our-disk"]
+
+
+def test_an_own_pack_that_cannot_be_used_costs_no_analysis(home):
+    home.mkdir(parents=True)
+    (home / "pack.yaml").write_text('name: own\nversion: "1"\nengine: 99\n')
+    found = load_rulebook(own=own_folder(), built_in=False)
+    assert "needs rule engine 99" in str(found.problems[0])
+
+
+def test_a_relative_config_home_is_not_used(monkeypatch, tmp_path):
+    """As the XDG specification wants it: a stuck job's folder must not bring rules."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "config")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "config/flatline/rules").mkdir(parents=True)
+    (tmp_path / "config/flatline/rules/pack.yaml").write_text('name: own\nversion: "1"\n')
+    assert own_folder() is None

@@ -1,0 +1,76 @@
+"""What shells print of their jobs."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from parsing import blocks_of, only, rows_of
+
+from flatline.bundle.facts import Process, Thread
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "signal", "status"),
+    [
+        ("[1]+  Stopped                 python train.py --epochs 3", "T", None, None),
+        ("[1]+ 4242 Stopped (tty output)     python train.py --epochs 3", "T", 22, None),
+        ("[2]-  4242 Stopped (tty input)     python train.py --epochs 3 &", "T", 21, None),
+        ("[1]+  Stopped(SIGTTOU)        python train.py --epochs 3", "T", 22, None),
+        ("[1]  + 4242 suspended (tty output)  python train.py --epochs 3", "T", 22, None),
+        ("[1]  + suspended  python train.py --epochs 3", "T", None, None),
+        ("zsh: suspended (tty input)  python train.py --epochs 3", "T", 21, None),
+        ("Suspended (tty output)", "T", 22, None),
+        ("[1]+  Killed                  python train.py --epochs 3", "X", None, -9),
+        ("[1]+  Segmentation fault      (core dumped) python train.py", "X", None, -11),
+        ("[1]+  Exit 3                  python train.py --epochs 3", "X", None, 3),
+        ("[1]+  Done                    python train.py --epochs 3", "X", None, 0),
+        ("[1]-  Running                 python train.py --epochs 3 &", "unknown", None, None),
+    ],
+)
+def test_a_line_tells_what_became_of_the_job(line: str, state: str, signal: int | None, status: int | None):
+    block = only(line, "shell-job")
+    (process,) = rows_of(block, Process)
+    assert (process.state, process.stop_signal, process.exit_status) == (state, signal, status)
+    assert [t.state for t in rows_of(block, Thread)] == (["T"] if state == "T" else [])
+    assert block.is_log
+
+
+def test_the_command_and_the_pid_are_told():
+    (process,) = rows_of(only("[1]+ 4242 Stopped (tty output)     python train.py --rank 2", "shell-job"), Process)
+    assert (process.pid, process.argv, process.rank, process.is_python) == (
+        4242,
+        ("python", "train.py", "--rank", "2"),
+        2,
+        True,
+    )
+
+
+def test_bash_says_it_in_these_words():
+    script = "set -m; sleep 99 & kill -STOP $!; until jobs | grep Stopped; do :; done; kill -KILL %1; wait %1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    states = [
+        p.state for b in blocks_of(done.stdout + done.stderr) if b.kind == "shell-job" for p in rows_of(b, Process)
+    ]
+    assert "T" in states
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1] Stopped training at epoch 3",
+        "Stopped",
+        "[12] done with batch",
+        "Suspended the trial",
+        "Killed",
+        "[1/3] Running",
+    ],
+)
+def test_ordinary_lines_are_not_a_shells(line: str):
+    assert [block.kind for block in blocks_of(line)] == ["log"]
+
+
+def test_a_job_that_goes_to_the_background_is_a_process():
+    block = only("[1] 40712\n", "shell-job")
+    assert [(row.pid, row.state) for row in rows_of(block, Process)] == [(40712, "unknown")]
+    assert [block.kind for block in blocks_of("[1] 40712 samples\n[12] 0\n")] == ["log"]

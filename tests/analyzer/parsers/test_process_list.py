@@ -1,0 +1,167 @@
+"""Lists of processes: what ps and top of this machine print now, and what is left of such lists in tickets."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from parsing import blocks_of, only, printed, rows_of
+
+from flatline.bundle.facts import Host, Process, Thread
+
+
+@pytest.fixture
+def sleeper():
+    """A child of ours that sleeps, with a command line of its own."""
+    child = subprocess.Popen([sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()", "--rank", "3"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    assert child.stdout is not None
+    assert child.stdin is not None
+    child.stdout.readline()
+    yield child
+    child.stdin.close()
+    child.wait()
+    child.stdout.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "aux", "auxww", "axjf", "auxf", "-ef", "-efww", "-elf", "-eLf", "-elfL", "axl", "-ejH", "-ely", "auxm",
+        "-eo pid,ppid,stat,wchan:32,etime,rss,args", "-eo pid,ppid,user,stat,lstart,tty,args",
+        "-eo user,pid,ppid,start,time,cmd", "-eLo pid,tid,stat,wchan:20,pcpu,args", "-eo stat,pid,ppid,comm",
+        "-eo pid,comm,wchan:20,args", "-e", "ax", "-eo pid,pgid,tpgid,sid,stat,tty,cgroup,args",
+    ],
+)  # fmt: skip
+def test_every_format_of_ps_gives_all_processes_of_this_machine(options: str, sleeper: subprocess.Popen[bytes]):
+    text = printed("ps", *options.split(" "))
+    block = only(text, "ps")
+    assert block.end == len(text.splitlines())
+    processes = {process.pid: process for process in rows_of(block, Process)}
+    assert {1, sleeper.pid, os.getpid()} <= set(processes)
+    found = processes[sleeper.pid]
+    assert found.is_python
+    assert found.ppid in (os.getpid(), None)
+    if found.argv is not None:
+        assert found.argv[0].endswith(sys.executable.rpartition("/")[2])
+    threads = {thread.tid: thread for thread in rows_of(block, Thread)}
+    assert (threads[sleeper.pid].pid, threads[sleeper.pid].is_main) == (sleeper.pid, True)
+    if found.state != "unknown":
+        assert (found.state, threads[sleeper.pid].state) == ("S", "S")
+
+
+def test_flags_of_the_command_line_tell_the_rank(sleeper: subprocess.Popen[bytes]):
+    block = only(printed("ps", "auxww"), "ps")
+    assert next(p.rank for p in rows_of(block, Process) if p.pid == sleeper.pid) == 3
+
+
+def test_a_drawn_tree_tells_the_parent_where_no_column_does(sleeper: subprocess.Popen[bytes]):
+    block = only(printed("ps", "auxf"), "ps")
+    assert next(p.ppid for p in rows_of(block, Process) if p.pid == sleeper.pid) == os.getpid()
+
+
+def test_a_whole_list_says_what_is_not_there_and_an_excerpt_does_not():
+    text = printed("ps", "aux")
+    assert only(text, "ps").collected == {"processes"}
+    assert only("\n".join(text.splitlines()[3:8]), "ps").collected == frozenset()
+
+
+def test_top_gives_processes_memory_and_load():
+    block = only(printed("top", "-b", "-n", "1", "-w", "200"), "top")
+    (host,) = rows_of(block, Host)
+    assert host.load_1m is not None
+    assert (host.memory_total or 0) > 2**28
+    assert os.getpid() in {process.pid for process in rows_of(block, Process)}
+
+
+AUX = """\
+USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND
+root        2210  0.0  0.0  21000  4100 ?        D    Jun07   0:00 /usr/bin/nvidia-smi -q
+svc-tra+    3011 99.7  2.1 9912044 812344 pts/4  Rl+  Jun07 812:33 python -u train.py --local_rank=1
+svc-tra+    3020  0.0  0.0      0     0 pts/4    Z+   Jun07   0:00 [python] <defunct>
+root          45  0.0  0.0      0     0 ?        I<   May30   0:00 [kworker/0:1H-kblockd]
+"""
+
+
+def facts(process: Process) -> tuple[object, ...]:
+    return process.pid, process.state, process.name, process.tty, process.user
+
+
+def test_the_columns_of_ps_aux():
+    smi, job, zombie, worker = rows_of(only(AUX, "ps"), Process)
+    assert facts(smi) == (2210, "D", "nvidia-smi", "none", "root")
+    assert facts(job) == (3011, "R", "python", "pts/4", "svc-tra+")
+    assert (job.argv, job.local_rank, job.rss) == (("python", "-u", "train.py", "--local_rank=1"), 1, 812344 * 1024)
+    assert (zombie.state, zombie.name, zombie.argv) == ("Z", "python", None)
+    assert (worker.state, worker.name, worker.argv) == ("I", "kworker/0:1H-kb", None)
+
+
+@pytest.mark.parametrize("first", [1, 2, 3, 4])
+def test_rows_without_their_headline_are_still_rows(first: int):
+    text = "\n".join(AUX.splitlines()[first:])
+    assert len(rows_of(only(text, "ps"), Process)) == 5 - first
+
+
+def test_a_list_is_indented_and_doubled_by_the_paste():
+    text = "\n\n".join(f"    {line}" for line in AUX.splitlines())
+    assert len(rows_of(only(text, "ps"), Process)) == 4
+
+
+def test_a_list_ends_where_the_log_goes_on():
+    blocks = blocks_of(AUX + "step 12 loss 0.5\n2025-01-01 00:00:00 done\n")
+    assert [(block.kind, block.end) for block in blocks] == [("ps", 5), ("log", 7)]
+
+
+def test_columns_with_blanks_and_dates_are_kept_apart():
+    text = (
+        "    PID    PPID STAT WCHAN                            STARTED TT       COMMAND         COMMAND\n"
+        "   4100       1 Ssl  futex_wait_queue Wed Feb  9 22:33:20 2022 ?        tmux: server    tmux new -s train\n"
+        "   4101    4100 T    do_signal_stop   Wed Feb  9 22:33:21 2022 pts/1    python          python a b.py\n"
+    )
+    first, second = rows_of(only(text, "ps"), Process)
+    assert (first.state, first.tty, first.ppid) == ("S", "none", 1)
+    assert (second.state, second.tty) == ("T", "pts/1")
+    assert [t.wchan for t in rows_of(only(text, "ps"), Thread)] == ["futex_wait_queue", "do_signal_stop"]
+
+
+def test_a_tree_of_numbers_and_names_alone_tells_who_started_whom():
+    text = (
+        "   800          \\_ python3.11\n"
+        "   812          |   \\_ python3.11\n"
+        "   820          |   |   \\_ loader 0 <defunct>\n"
+        "   830          |   \\_ watch dog\n"
+    )
+    found = rows_of(only(text, "ps"), Process)
+    assert [(p.pid, p.ppid, p.state) for p in found] == [
+        (800, None, "unknown"), (812, 800, "unknown"), (820, 812, "Z"), (830, 800, "unknown"),
+    ]  # fmt: skip
+
+
+def test_threads_of_one_process_become_threads():
+    text = (
+        "UID          PID    PPID     LWP  C NLWP STIME TTY          TIME CMD\n"
+        "ann         9000    8999    9000  0    3 09:00 pts/0    00:00:01 python train.py\n"
+        "ann         9000    8999    9002  0    3 09:00 pts/0    00:00:00 python train.py\n"
+        "ann         9000    8999    9003 97    3 09:00 pts/0    01:10:00 python train.py\n"
+    )
+    block = only(text, "ps")
+    (process,) = rows_of(block, Process)
+    assert (process.pid, process.ppid, process.threads_total) == (9000, 8999, 3)
+    assert [(t.tid, t.is_main) for t in rows_of(block, Thread)] == [(9000, True), (9002, False), (9003, False)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "USER 12 started the job",
+        "rank 0 12 13 ready 10:00 pts",
+        "1234 pts/2 is busy",
+        "D 2 4 something",
+        "PID 12 died",
+        "epoch 3 12 0.5 0.1 200 300 ? S 10:00 0:01",
+    ],
+)
+def test_ordinary_log_lines_are_no_lists(line: str):
+    assert [block.kind for block in blocks_of(line)] == ["log"]

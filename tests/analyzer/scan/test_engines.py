@@ -1,0 +1,123 @@
+"""Every engine finds the same lines, whatever is installed: what the patterns find in each line alone."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from flatline.analyzer.judge import patterns as truth
+from flatline.analyzer.judge.pack import load_rulebook
+from flatline.analyzer.judge.patterns import compile_pattern
+from flatline.analyzer.scan import by_hyperscan, by_re2, choice, scanner
+from flatline.analyzer.scan.interface import MAX_LINE, Text
+from flatline.analyzer.scan.scanner import Scanner
+
+PASTED = Path(__file__).parents[3] / "fixtures" / "pasted"
+BUILT_IN = tuple(dict.fromkeys(text for rule in load_rulebook().rules for text in rule.model.patterns.values()))
+ODD = (
+    r"^tail: (?P<what>\S+)$", r"(?i)mixed CASE", "\u00e9b$", r"[█▓]+ \d%", r"a.b", r"out.{0,3}of", r"no \S+ space", r"x{3}\by",
+    r"^\s*end\s*$", r"(begin|start(ed)?|) here", r"\Aonly", r"z+?q*", r"[^a-z\n]{2}[^\s]Q", r"literal\.with\(marks\)", r".*",
+)  # fmt: skip
+MOST, TAIL = 40, 20
+
+AWKWARD = [
+    b"", b"tail: x\r", b"tail: x", b"tail: x\r\r", b"mixed case \xc3\xa9", b"MIXED CASE \xc3\xa9", b"\xe2\x96\x88\xe2\x96\x88 7%", b"a\xc3\xa9b",
+    b"a\xffb", b"a\xf0\x9f\x98\x80b", b"out\xe4\xb8\xad\xe6\x96\x87of", b"no\x0b space", b"no a\x0bb space", b"no \xc2\xa0 space", b"xxx\x00y",
+    b"a\x00b", b"  end  ", b"\x0bend", b" here", b"only", b"zzz", b"\xff\xfe-Q", b"AA\xf0\x9f\x98\x80Q", b"literal.with(marks)", b"   ", b"\t\r",
+    b"y" * 200_000 + b" tail: x", b"a" * (MAX_LINE - 2) + b"a.b", b"q" * MAX_LINE, b"q" * MAX_LINE + b"tail: x",
+]  # fmt: skip
+
+
+
+
+@pytest.fixture(params=["re2, asked of re2", "hyperscan, asked of re2", "hyperscan, asked of re", "find, asked of re"])
+def engine(request, monkeypatch):
+    """One engine alone, from the first byte on."""
+    if ("hyperscan" in request.param and by_hyperscan.hyperscan is None) or (request.param.endswith("re2") and by_re2.re2 is None):
+        pytest.skip("there is no wheel of it here")
+    if request.param.endswith("re"):
+        monkeypatch.setattr(by_re2, "re2", None)
+        monkeypatch.setattr(truth, "re2", None)
+    if request.param.startswith("hyperscan"):
+        for name in ("WARM_UP", "LONG", "LONG_WITHOUT_RE2"):
+            monkeypatch.setattr(choice, name, 0)
+        monkeypatch.setattr(choice, "beside", at_once)
+    else:
+        monkeypatch.setattr(by_hyperscan, "hyperscan", None)
+
+
+def at_once(work):
+    future = Future()
+    future.set_result(work())
+    return future
+
+
+def lines_of(text: bytes) -> list[bytes]:
+    """As `BundleReader.lines` cuts them."""
+    cut = [line[at : at + MAX_LINE] for line in text.split(b"\n") for at in range(0, max(len(line), 1), MAX_LINE)]
+    return cut[:-1] if text.endswith(b"\n") or not text else cut
+
+
+Hit = tuple[int, str, int, str, dict[str, str | None]]
+
+
+def alone(patterns: tuple[str, ...], text: bytes) -> tuple[list[Hit], list[Hit], int]:
+    """The first hits, those in the tail and the last line that is not blank, each pattern tried on each line."""
+    lines = [(number, line) for number, line in enumerate(lines_of(text), start=1) if line.strip()]
+    last = max((number for number, _ in lines), default=0)
+    first, tail, counts = [], [], dict.fromkeys(patterns, 0)
+    compiled = [(pattern, compile_pattern(pattern, trusted=True)) for pattern in patterns]
+    for number, line in lines:
+        shown = line.removesuffix(b"\r").decode("utf-8", "replace")
+        for pattern, one in compiled:
+            match = one.search(shown)
+            if match is None:
+                continue
+            hit = (number, pattern, len(shown), shown[-40:], match.groupdict())
+            counts[pattern] += 1
+            first += [hit] if counts[pattern] <= MOST else []
+            tail += [hit] if number > last - TAIL else []
+    return first, tail, last
+
+
+def together(patterns: tuple[str, ...], text: bytes, rng: random.Random) -> tuple[list[Hit], list[Hit], int]:
+    """The same by a scanner, from pieces of any length."""
+    cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.randrange(1, 40)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    search = Scanner([(p, compile_pattern(p, trusted=True)) for p in patterns], most=MOST, tail_lines=TAIL)
+    found = search.scan(Text(pieces, len(text)))
+
+    def hits(these):
+        return [(f.line.number, patterns[f.index], len(f.line.text), f.line.text[-40:], dict(f.groups)) for f in these]
+
+    return hits(found.first), hits(found.tail), found.last
+
+
+def awkward(rng: random.Random) -> bytes:
+    lines = [rng.choice(AWKWARD) for _ in range(rng.randrange(1, 120))]
+    ends = [rng.choice([b"\n", b"\n", b"\r\n", b"\n\n", b" \n"]) for _ in lines]
+    text = b"".join(line + end for line, end in zip(lines, ends, strict=True))
+    return text if rng.random() < 0.5 else text[:-1] + b"\n" * rng.randrange(3)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_awkward_texts(engine, seed, monkeypatch):
+    rng = random.Random(seed)
+    monkeypatch.setattr(scanner, "FIRST_BLOCK", rng.choice([1, 300, 70_000]))
+    monkeypatch.setattr(scanner, "LARGEST_BLOCK", rng.choice([300, 70_000, 4 * 1024**2]))
+    text = awkward(rng)
+    assert together(ODD, text, rng) == alone(ODD, text)
+
+
+def test_what_tools_print_and_the_rules_look_for(engine, monkeypatch):
+    monkeypatch.setattr(scanner, "FIRST_BLOCK", 8000)
+    files = sorted(PASTED.rglob("*.txt"))[::4]
+    text = b"\r\n".join(path.read_bytes()[:1500] for path in files)
+    assert together(BUILT_IN, text, random.Random(0)) == alone(BUILT_IN, text)
+
+
+def test_no_patterns_and_no_text(engine):
+    assert together((), b"anything\n", random.Random(0)) == ([], [], 1)
+    assert together(ODD, b"", random.Random(0)) == ([], [], 0)

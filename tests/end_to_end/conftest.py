@@ -1,0 +1,25 @@
+"""The two commands as a user types them, with the target watched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from end_to_end_support import flatline, report_of
+
+
+@pytest.fixture
+def diagnose(tmp_path: Path, left_as_found):
+    """Collect from a pid, check that it was left as found, analyze; returns the report's JSON and the bundle's path."""
+
+    def run(pid: int, *options: str, window: float = 2.0) -> tuple[dict[str, Any], Path]:
+        left_as_found(pid)
+        bundle = tmp_path / "job.flatline.zip"
+        collected = flatline("collect", "--pid", pid, "-o", bundle, "--window", window, *options)
+        assert collected.code in (0, 3), collected.err
+        assert collected.out.strip() == str(bundle)
+        left_as_found.check()
+        return report_of(bundle), bundle
+
+    return run
