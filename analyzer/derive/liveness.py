@@ -89,6 +89,13 @@ class Course:
         return always_ready or bool(self.wakes == 0 and self._grown("involuntary"))
 
     @cached_property
+    def is_woken_waiter(self) -> bool:
+        """Whether it waits for somebody in every look, and a busy host only lets it run late when it is woken."""
+        waits = [known_wait(stack) for stack in self.stacks if stack]
+        found = bool(waits) and all(wait is not None and not wait[0].burns_cpu for wait in waits)
+        return found and self.cpu_share < IDLE_CPU and self.is_kept_waiting
+
+    @cached_property
     def ran(self) -> bool:
         """Whether it was on a CPU at all."""
         return bool(self.user_ms + self.system_ms or self.wakes or self._grown("involuntary"))
@@ -202,7 +209,7 @@ def _judge(scene: Scene, process: Process, course: Course, *, io: bool, log: boo
         return _judge_single_look(course)
     if course.tries_for_lock and course.wakes and not log:
         return _polling(course)
-    if course.uses_cpu:
+    if course.uses_cpu and not course.is_woken_waiter:
         return _judge_running(scene, course, io=io, log=log)
     return _judge_idle(course, io=io, log=log, alone=alone)
 
@@ -269,6 +276,8 @@ def _judge_idle(course: Course, *, io: bool, log: bool, alone: bool) -> Judgemen
         return Judgement("moving", "the code it runs changes")
     if course.wakes:
         return _polling(course)
+    if course.is_woken_waiter:
+        return Judgement("polling", f"ready to run, but hardly given a CPU, in {course.where} in every look")
     if course.thread.state == "D":
         return Judgement("frozen", "in uninterruptible sleep in every look")
     return Judgement("unknown", "it ran for a moment and was not seen to go on")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from builders import FUTEX_FOR_EVER, LIB, USER, Job, reads
 
 MAIN, STEP = (USER, "main", 3), (USER, "step", 10)
@@ -12,11 +14,11 @@ FETCH = (("/x/site-packages/requests/api.py", "request", 61),)
 WORKS = [[STEP, *LOOP], [(USER, "step", 11), *LOOP], [STEP, *LOOP]]
 
 
-def pool_of_threads(*workers, waits=RESULT):
+def pool_of_threads(*workers, waits=RESULT, main=MappingProxyType({"syscall": FUTEX_FOR_EVER})):
     """Each worker: what is given to `Job.thread`."""
     job = Job()
     job.process(12, relation="target", threads=1 + len(workers))
-    job.thread(12, syscall=FUTEX_FOR_EVER, stacks=waits)
+    job.thread(12, stacks=waits, **main)
     for number, worker in enumerate(workers):
         job.thread(12, 20 + number, name=f"ThreadPoolExecutor-0_{number}", **worker)
     return job
@@ -39,6 +41,13 @@ def test_a_result_of_threads_that_all_work_comes_when_they_are_done():
     assert [(e.awaited, e.strength) for e in job.edges(12)] == [
         ("thread:h1/12/20", "strong"), ("thread:h1/12/21", "strong")]
     assert job.derived()[0].verdict.state == "slow"
+
+
+def test_who_waits_for_them_and_is_let_run_late_on_a_busy_host_still_waits():
+    late = {"state": "R", "cpu": (0, 0, 10), "switches": (5, 5, 5)}
+    job = pool_of_threads(working(), working(), waits=RESULT, main=late)
+    assert (job.judged(12).liveness, job.derived()[0].verdict.state) == ("polling", "slow")
+    assert pool_of_threads(working(), main={**late, "cpu": (0, 900, 1800)}).judged(12).liveness == "busy"
 
 
 def test_of_several_the_one_that_does_not_get_on_may_be_the_one():
