@@ -3,7 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := .make
-APT    := acl fuse3 gdb nodejs chromium gcc libc6-dev python3 iproute2 lsof net-tools procps psmisc strace
+APT    := acl fuse3 gdb nodejs chromium gcc libc6-dev python3 iproute2 lsof net-tools procps psmisc strace \
+          busybox fish mksh zsh
 TORCH  := torch==2.13.0
 # One core is left to the programs under test on larger machines; two workers suit the smallest.
 WORKERS ?= 2
@@ -38,7 +39,7 @@ demo: $(STAMP)/venv  ## a job that is really stuck, its bundle, its cause, its r
 	@$(BIN)/flatline demo
 
 test: system-packages $(STAMP)/test-packages lint  ## every package, then lint, types and all tests
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+	$(BIN)/python tests/run_all.py -n $(WORKERS) --dist worksteal
 
 lint: $(STAMP)/test-packages  ## ruff and pyright
 	$(BIN)/ruff check .
