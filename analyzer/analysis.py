@@ -96,19 +96,19 @@ def _a_pid(case: Case) -> int | None:
 
 
 def _recognised(case: Case) -> list[Recognised]:
-    """What the pasted texts were taken for, by kind, the largest first."""
+    """What the pasted texts were taken for, by kind, logs by whose they are, the largest first."""
     readers = [bundle.reader for bundle in case.bundles if isinstance(bundle.reader, PastedReader)]
-    blocks: dict[str, list[Block]] = {}
+    blocks: dict[tuple[str, str], list[Block]] = {}
     for block in (block for reader in readers for block in reader.recognised):
-        blocks.setdefault(block.kind, []).append(block)
+        blocks.setdefault((block.kind, block.about if block.kind == "log" else ""), []).append(block)
     found = [
         Recognised(
-            kind=kind, parts=len(these), lines=sum(b.last_line - b.first_line + 1 for b in these),
+            kind=kind, about=about, parts=len(these), lines=sum(b.last_line - b.first_line + 1 for b in these),
             sources=sorted({b.source for b in these}),
         )
-        for kind, these in blocks.items()
+        for (kind, about), these in blocks.items()
     ]  # fmt: skip
-    return sorted(found, key=lambda one: (-one.lines, one.kind))
+    return sorted(found, key=lambda one: (-one.lines, one.kind, one.about))
 
 
 # --- verdict, gaps, bundles ---

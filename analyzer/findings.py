@@ -176,6 +176,8 @@ class Recognised(Model):
 
     kind: str
     """``py-spy-dump`` …; ``log``: what no parser knows, searched as a log; ``prose``: what a person wrote."""
+    about: str = ""
+    """Of a log: whose lines are in it, as ``of NCCL, torchrun``; empty: nobody's that is known."""
     parts: int
     lines: int
     sources: list[str] = []
@@ -218,7 +220,7 @@ class Report(Model):
     request: str = ""
     """The same as one block to paste for the reporter."""
     recognised: list[Recognised] = []
-    """Of pasted texts: what they were taken for. `log` is what was not recognised."""
+    """Of pasted texts: what they were taken for. A `log` that is nobody's was not recognised."""
     signature: str = ""
     """Stable text that equal hangs share: the end's kind, the wait and the first user frame."""
     bundles: list[ReportBundle]

@@ -16,6 +16,7 @@ from ..merge import merge_rows
 from ..parsers.interface import Line
 from .blocks import LOG, PROSE, Block, cut
 from .cleaning import clean
+from .log_writers import ends, log_of
 from .numbering import numbered
 from .owners import Owners
 from .relations import with_relations
@@ -24,6 +25,8 @@ from .surroundings import united
 from .tasks import placed
 from .tickets import parts
 
+MAX_ASKED = 20_000
+"""Lines of logs, of all inputs, of which it is asked whose they are."""
 MAX_AFTER_ERROR = 12
 """Lines that may follow the error that ended a log: the rest of its message, a shell's last words."""
 _OF_FAILURES = re.compile(
@@ -90,6 +93,8 @@ class _Desk:
         self.recognised: list[Recognised] = []
         self.notes: list[str] = []
         self._owners = Owners()
+        self._asked = 0
+        """Lines of logs of which it was asked whose they are."""
 
     def add(self, source: Source) -> None:
         """Read one input into rows."""
@@ -113,10 +118,17 @@ class _Desk:
 
     def _block(self, source: Source, lines: Sequence[Line], block: Block) -> None:
         first, last = lines[block.first].number, lines[block.end - 1].number
-        self.recognised.append(Recognised(source.name, block.kind, first, last, block.about))
+        about = block.about or (self._log_of(lines[block.first : block.end]) if block.kind == LOG else "")
+        self.recognised.append(Recognised(source.name, block.kind, first, last, about))
         for row in self._owners.owned(block.rows, lines[block.first : block.end]):
             self.tables.setdefault(_TABLES[type(row)], []).append(replace(row, artefact=source.name))
         self.collected |= block.collected
+
+    def _log_of(self, lines: Sequence[Line]) -> str:
+        """Whose log it is; of a ticket of very many parts the later ones are not asked."""
+        lines = ends(lines)
+        self._asked += len(lines)
+        return log_of([line.text for line in lines]) if self._asked <= MAX_ASKED else ""
 
     def _logs(self, source: Source, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
         """A log for every run of blocks that are text of one: a traceback does not cut the log it stands in."""

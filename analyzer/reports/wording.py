@@ -98,15 +98,17 @@ def decides(ask: Ask) -> str:
 
 
 def taken_for(recognised: Sequence[Recognised]) -> str:
-    """``py-spy-dump (2, 40 lines); not recognised, searched as a log: 9 lines``; empty for bundles."""
-    known = [_kind(one) for one in recognised if one.kind not in ("log", "prose")]
-    rest = sum(one.lines for one in recognised if one.kind == "log")
+    """``py-spy-dump (2, 40 lines), log of NCCL (8 lines); not recognised, searched as a log: 9 lines``; empty for
+    bundles."""
+    known = [_kind(one) for one in recognised if one.about or one.kind not in ("log", "prose")]
+    rest = sum(one.lines for one in recognised if one.kind == "log" and not one.about)
     left = [f"not recognised, searched as a log: {_lines(rest)}"] if rest else []
     return "; ".join([*([", ".join(known)] if known else []), *left])
 
 
 def _kind(one: Recognised) -> str:
-    return f"{one.kind} ({f'{one.parts}, ' if one.parts > 1 else ''}{_lines(one.lines)})"
+    name = f"{one.kind} {one.about}".rstrip()
+    return f"{name} ({f'{one.parts}, ' if one.parts > 1 else ''}{_lines(one.lines)})"
 
 
 def _lines(number: int) -> str:
