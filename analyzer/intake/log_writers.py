@@ -46,7 +46,7 @@ WRITERS: Mapping[str, re.Pattern[str]] = {
         ("MPI", r"^(?:mpirun|mpiexec|prterun|orterun)\b[: ]|\bMPI_(?:ABORT|Abort|Init)\b",
          r"\[[\w.-]+:\d+\] (?:PMIX|PRTE|ORTE|\[\[)|\]\[\[\d+,\d+\],\d+\]\[\w+\.c:\d"),
         ("Slurm", r"^(?:slurmstepd|slurmd|srun|sbatch|salloc|scancel)(?:-[\w.-]+)?: "),
-        ("Kubernetes", r"\b(?:FailedScheduling|FailedMount|ImagePullBackOff|OOMKilled|Evicted)\b|\bBack-off restarting"),
+        ("Kubernetes", r"\b(?:FailedScheduling|FailedMount|ImagePullBackOff|OOMKilled)\b|\bBack-off restarting"),
         ("a progress bar", r"\d{1,3}%\|[^|]{0,200}\| *[\d.,]+\w?/|\d+(?:it|step|batch|B) \[\d\d:\d\d, "),
         ("Weights & Biases", r"^wandb: "),
         ("the Hugging Face Hub", r"\bhuggingface_hub[./]\w|\bFetching \d+ files",
