@@ -35,7 +35,7 @@ from .probes.site import SiteProbe, site_probes
 from .readme import readme
 from .site_plan import SitePlan
 from .supervision import lifecycle
-from .supervision.supervisor import Job, Member, Running, Supervisor
+from .supervision.supervisor import Caps, Job, Member, Running, Supervisor
 
 CLOSING_S = 1.5
 """Kept back from the deadline to redact, write and rename the bundle."""
@@ -49,6 +49,10 @@ WISHES_S = 1.0
 """For the person's file of what else to hide, likewise."""
 REVIEWED_S = 10.0
 """For hiding in everything what was asked for in a review."""
+MEMORY = 4 << 30
+"""For each probe and each tool: several times what py-spy or gdb take for a job with all of CUDA's libraries."""
+CPU_S = 60
+"""Beside the deadline, for each: who uses more has escaped its limit, as when somebody has stopped us with SIGSTOP."""
 FIRST_PUBLICATION_S = 2.0
 """When the first pass takes longer than this, what there is gets published without it."""
 
@@ -135,6 +139,7 @@ class Collection:
             on_end=self._note,
             on_milestone=self._milestone,
             on_wait=self._waiting,
+            caps=Caps(memory=MEMORY, cpu_s=int(options.deadline_s) + CPU_S),
         )
         self.output: output.Output | None = None
         self.targets: tuple[Target, ...] = ()

@@ -280,6 +280,7 @@ def _become(argv: tuple[str, ...], env: dict[str, str], ends: tuple[int, int, in
         if parent is not None:
             lifecycle.die_with_parent(parent)
         else:
+            lifecycle.lift_limits()
             signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         if not os.read(go, 1):
             os._exit(0)

@@ -98,6 +98,7 @@ def _be_child(work: Callable[[], Iterable[Any]], writing: int, go: int, name: st
     try:
         os.setpgid(0, 0)
         lifecycle.reset_signals()
+        lifecycle.lift_limits()
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         lifecycle.close_descriptors(keep=(0, 1, 2, writing, go))
         _take_name(name)

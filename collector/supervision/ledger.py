@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 
 from flatline.bundle.format import LedgerEntry, Status
@@ -70,6 +71,8 @@ def named(target: str) -> str:
 def _unexpected_end(code: int | None) -> str:
     if code is None:
         return "its process vanished"
+    if code == -signal.SIGXCPU:
+        return "its process had used all the processor time that it may have"
     return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}, unfinished"
 
 

@@ -28,6 +28,10 @@ except ImportError:
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_OOM_SCORE = "/proc/self/oom_score_adj"
+_limits_before: dict[int, tuple[int, int]] = {}
+_scores_before: list[bytes] = []
+"""What `lift_limits` takes us back to."""
 _CLOCK_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 
@@ -86,14 +90,44 @@ def detach_from_caller(keep: int) -> None:
 
 
 def limit_resources(*, memory: int | None, cpu_s: int | None) -> None:
-    """No core dumps of ours, and at most this much address space (bytes) and CPU time (s)."""
+    """No core dumps of ours, and at most this much memory (bytes) and CPU time (s); a lower limit that was there stays.
+
+    Of memory what is written to counts (RLIMIT_DATA), not the address space: a debugger maps every library of the job.
+    """
     if resource is None:
         return
-    for which, limit in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, cpu_s)):
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    for which, limit in ((resource.RLIMIT_DATA, memory), (resource.RLIMIT_CPU, cpu_s)):
         if limit is not None:
-            hard = resource.getrlimit(which)[1]
-            allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-            resource.setrlimit(which, (allowed, hard))
+            soft, hard = _limits_before[which] = resource.getrlimit(which)
+            if soft == resource.RLIM_INFINITY or limit < soft:
+                resource.setrlimit(which, (limit, hard))
+
+
+def offer_to_the_oom_killer() -> None:
+    """When the host, or the job's control group with us in it, runs out of memory: one of us, and not the job.
+
+    Everyone may raise the score, and take it back to what it was: proc_pid_oom_score_adj(5).
+    """
+    try:
+        with open(_OOM_SCORE, "r+b", buffering=0) as score:
+            _scores_before[:] = [score.read()]
+            score.write(b"1000")
+    except OSError:
+        pass
+
+
+def lift_limits() -> None:
+    """In a child of one with limits: what sits in a GPU driver must be killed neither by them nor for memory."""
+    for which, limits in _limits_before.items():
+        assert resource is not None
+        resource.setrlimit(which, limits)
+    try:
+        for score in _scores_before:
+            with open(_OOM_SCORE, "wb", buffering=0) as adjustment:
+                adjustment.write(score)
+    except OSError:
+        pass
 
 
 def reset_signals() -> None:

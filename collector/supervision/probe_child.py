@@ -26,11 +26,13 @@ from .members import Member, MemberMaker, printable
 
 @dataclass(frozen=True)
 class Caps:
-    """What a child may use; None: no limit. Its tools inherit it."""
+    """What a child may use, and each of its tools; None: no limit. What sits in a GPU driver has none: it must not be
+    killed hard, by a limit neither."""
 
     memory: int | None = None
-    """Bytes of address space."""
+    """Bytes."""
     cpu_s: int | None = None
+    """Seconds of processor time."""
 
 
 def become(
@@ -48,14 +50,16 @@ def become(
         lifecycle.become_subreaper()  # orphans of this probe stay below it, where they can be told from others'
         lifecycle.detach_from_caller(keep=pipe)
         lifecycle.limit_resources(memory=caps.memory, cpu_s=caps.cpu_s)
+        lifecycle.offer_to_the_oom_killer()
         unnoticed.watched = view.watched
-        code = _Sender(probe, redactor.fork(namespace), pipe).run(view)
+        code = _Sender(probe, redactor.fork(namespace), pipe, caps).run(view)
     finally:
         os._exit(code)
 
 
 class _Sender:
-    def __init__(self, probe: Probe, redactor: Redactor, pipe: int) -> None:
+    def __init__(self, probe: Probe, redactor: Redactor, pipe: int, caps: Caps) -> None:
+        self._caps = caps
         self._probe = probe
         self._redactor = redactor
         self._pipe = pipe
@@ -70,7 +74,7 @@ class _Sender:
         except BrokenPipeError:
             return 1
         except BaseException as problem:  # noqa: BLE001  whatever a probe does wrong is one entry of the ledger
-            self._send(Kind.END, {"error": self._text(_describe(problem))})
+            self._send(Kind.END, {"error": self._text(_describe(problem, self._caps))})
             return 1
         self._send(Kind.END, {})
         return 0
@@ -121,9 +125,11 @@ class _Sender:
         return self._redactor.text(printable(text))
 
 
-def _describe(problem: BaseException) -> str:
+def _describe(problem: BaseException, caps: Caps) -> str:
     """``ValueError: no such thing (sockdiag.py:41)``. Not `traceback`: it reads source files, here of all places."""
     said = str(problem).strip()
+    if isinstance(problem, MemoryError) and caps.memory is not None:
+        said = f"it may have {caps.memory >> 20} MiB, or the host has no more"
     return type(problem).__name__ + (f": {said}" if said else "") + _place(problem.__traceback__)
 
 

@@ -104,6 +104,12 @@ def driver_of(items):
     return row
 
 
+def limits_of(pid):
+    limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
+    score = Path(f"/proc/{pid}/oom_score_adj").read_text()
+    return [line for line in limits if line.startswith(("Max cpu time", "Max data size"))], score
+
+
 def run_of(items, tool):
     (row,) = [row for row in rows(items, "tool_runs") if row.tool == tool]
     return row
@@ -419,4 +425,6 @@ def test_a_collect_names_a_library_that_hangs_and_keeps_the_rest(library, job, t
     assert any(f"pid {run.stuck_pid} " in left for left in entry.left_running), entry
     assert zipfile.ZipFile(bundle).testzip() is None
     assert ProcFS().stat(run.stuck_pid).state == "S"
+    # No limit kills it either, nor the want of memory before others.
+    assert limits_of(run.stuck_pid) == limits_of(os.getpid())
     assert target_of(job).name == "sleep"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from flatline.collector import site_plan
+from flatline.collector import collection, site_plan
 from flatline.collector.probes.site import RunCommand, TakeFile, site_probes
 from flatline.collector.site_plan import SiteCommand, SiteFile, SitePlan
 from job_view import artefacts, gaps, rows, run_until_ready, view_of
@@ -179,6 +179,7 @@ def test_collect_includes_it_redacted_and_a_hanging_one_is_in_the_ledger(start, 
         "commands": [
             {"name": "hello", "argv": ["echo", "hello"]},
             {"name": "hangs", "argv": ["sleep", "600"], "limit_s": 0.5},
+            {"name": "limits", "argv": ["cat", "/proc/self/limits", "/proc/self/oom_score_adj"]},
         ],
         "files": [{"name": "prolog", "path": str(tmp_path / "prolog.log")}],
     }
@@ -191,10 +192,15 @@ def test_collect_includes_it_redacted_and_a_hanging_one_is_in_the_ledger(start, 
         assert reader.read("raw/site-hello.txt") == b"hello\n"
         assert b"cloning with" in reader.read("raw/site-prolog.txt")
         assert token.encode() not in reader.read("raw/site-prolog.txt")
+        limits = reader.text("raw/site-limits.txt")
         entries = {entry.probe: entry for entry in reader.manifest.ledger}
     assert (entries["site-hello"].status, entries["site-prolog"].status) == ("ok", "ok")
     assert entries["site-hangs"].status != "ok"
     assert "sleep: ended after" in entries["site-hangs"].message
+    # What collect lets each of its children and their tools have, and that one of them is killed before the job is.
+    assert re.search(rf"Max data size +{collection.MEMORY} ", limits), limits
+    assert re.search(rf"Max cpu time +{30 + collection.CPU_S} ", limits), limits
+    assert limits.endswith("\n1000\n")
 
 
 def test_a_plan_that_is_wrong_is_told_before_anything_is_collected_and_a_dry_run_shows_what_would_be_run(start, tmp_path):

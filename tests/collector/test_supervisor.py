@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 from faults.misbehaving_probes import TOKEN, Probe, probe
 from faults.stalling_fuse import StallingMount
-from flatline.collector.probes.interface import Artefact, Doing, Milestone, View
+from flatline.collector.probes.interface import Artefact, Doing, Milestone, Result, View
 from flatline.collector.supervision.members import Member
 from flatline.collector.supervision.supervisor import Caps, Job, Running, Supervisor
 from programs import FIXTURES, wait_until
@@ -327,9 +328,11 @@ def test_a_flooding_tool_is_cut_short():
 
 
 def test_a_gpu_tool_is_never_killed_hard_but_named():
-    run = Run().of(probe("running-gpu-tool", limit_s=1.5))
+    run = Run(caps=Caps(memory=2 << 30, cpu_s=60)).of(probe("running-gpu-tool", limit_s=1.5))
     (left,) = left_by(run.entries["running-gpu-tool"])
     try:
+        assert resource.prlimit(left, resource.RLIMIT_CPU) == resource.getrlimit(resource.RLIMIT_CPU)
+        assert resource.prlimit(left, resource.RLIMIT_DATA) == resource.getrlimit(resource.RLIMIT_DATA)
         assert run.entries["running-gpu-tool"].left_running == (f"pid {left} ({name_of(left)}, state S)",)
         run.supervisor.run([Job(probe("quick"), View(()))])
         assert state(left) == "S", "nor at the end of another probe"
@@ -356,8 +359,34 @@ def test_a_probe_over_its_memory_is_an_error_of_its_own():
         yield Artefact("raw/all.txt", "x" * (4 << 30))
 
     run = Run(caps=Caps(memory=2 << 30)).of(Probe("greedy", greedy, LONG_S))
-    assert (run.entries["greedy"].status, run.entries["greedy"].message[:11]) == ("error", "MemoryError")
+    assert (run.entries["greedy"].status, run.entries["greedy"].message[:33]) == ("error", "MemoryError: it may have 2048 MiB")
     assert run.paths() == ["raw/some.txt"]
+
+
+def test_a_probe_over_its_processor_time_is_ended_and_what_it_sent_is_kept():
+    def spinning(view: View):
+        yield Artefact("raw/some.txt", "kept")
+        while True:
+            pass
+
+    run = Run(caps=Caps(cpu_s=1)).of(Probe("spinning", spinning, LONG_S))
+    entry = run.entries["spinning"]
+    assert (entry.status, entry.exit_code) == ("error", -signal.SIGXCPU)
+    assert entry.message == "its process had used all the processor time that it may have"
+    assert run.paths() == ["raw/some.txt"]
+
+
+def test_a_limit_that_was_lower_stays():
+    def telling(view: View):
+        yield Result(resource.getrlimit(resource.RLIMIT_DATA))
+
+    def lowered(view: View):
+        resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, resource.RLIM_INFINITY))
+        supervisor = Run(caps=Caps(memory=2 << 30)).supervisor
+        yield Result(supervisor.call(Job(Probe("telling", telling, LONG_S), View(())))[0])
+
+    values, _ = Run().supervisor.call(Job(Probe("lowered", lowered, LONG_S), View(())))
+    assert values == [[(1 << 30, resource.RLIM_INFINITY)]]
 
 
 def test_a_member_with_a_hostile_path_is_refused():
