@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from control_groups import CGROUPS
 from end_to_end_support import cause_of
 from programs import FIXTURES, wait_until
 
@@ -35,51 +36,9 @@ def begin(start, tmp_path: Path):
     return run
 
 
-CGROUPS = Path("/sys/fs/cgroup")
-
-
-@pytest.fixture
-def control_group():
-    """`control_group(kind, v1=…, v2=…)` makes one with these settings; the words that start a program in it."""
-    made: list[Path] = []
-
-    def make(kind: str, *, v1: dict[str, str], v2: dict[str, str]) -> tuple[str, ...]:
-        unified = (CGROUPS / "cgroup.controllers").exists()
-        group = (CGROUPS if unified else CGROUPS / kind) / f"flatline-test-{os.getpid()}-{len(made)}"
-        if unified and kind not in (CGROUPS / "cgroup.subtree_control").read_text().split():
-            pytest.skip(f"no control group can be made here: there is none for {kind}")
-        try:
-            group.mkdir()
-        except OSError as error:
-            pytest.skip(f"no control group can be made here: {error.strerror}")
-        made.append(group)
-        for name, value in (v2 if unified else v1).items():
-            (group / name).write_text(value)
-        return ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
-
-    yield make
-    for group in made:
-        wait_until(lambda group=group: not (group / "cgroup.procs").read_text().split() or _end(group), what="the group is empty")
-        wait_until(lambda group=group: _removed(group), what="the group is gone")
-
-
 def swap_is_counted() -> bool:
     """Of version 2: what may be swapped out without a limit is never killed for memory."""
     return any(True for _ in CGROUPS.glob("*/memory.swap.max"))
-
-
-def _end(group: Path) -> bool:
-    for pid in (group / "cgroup.procs").read_text().split():
-        os.kill(int(pid), 9)
-    return False
-
-
-def _removed(group: Path) -> bool:
-    try:
-        group.rmdir()
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture
@@ -127,7 +86,7 @@ def test_a_thread_that_may_open_no_more_files(begin, diagnose) -> None:
 @needs_root
 def test_a_job_that_may_make_no_more_threads(control_group, begin, diagnose) -> None:
     group = control_group("pids", v1={"pids.max": "12"}, v2={"pids.max": "12"})
-    report, _ = diagnose(begin("waits", "starts_many_threads", through=group), window=1)
+    report, _ = diagnose(begin("waits", "starts_many_threads", through=group.through), window=1)
     assert named(report) == ("process-limit", "resource-limit")
 
 
@@ -184,7 +143,7 @@ def test_a_shared_memory_that_holds_no_batch(begin, diagnose) -> None:
 def test_a_worker_that_the_kernel_killed_for_memory(control_group, begin, diagnose) -> None:
     swap = {"memory.swap.max": "0"} if swap_is_counted() else {}
     group = control_group("memory", v1={"memory.limit_in_bytes": "160M"}, v2={"memory.max": "160M", **swap})
-    report, _ = diagnose(begin("pool_oom_killed", through=group), window=1)
+    report, _ = diagnose(begin("pool_oom_killed", through=group.through), window=1)
     assert named(report) == ("oom-killed", "oom-killed")
 
 
@@ -193,7 +152,7 @@ def test_a_quota_that_is_too_small_for_its_threads(control_group, begin, diagnos
     group = control_group(
         "cpu", v1={"cpu.cfs_period_us": "20000", "cpu.cfs_quota_us": "2000"}, v2={"cpu.max": "2000 20000"}
     )
-    report, _ = diagnose(begin("quota_small", through=group), window=2)
+    report, _ = diagnose(begin("quota_small", through=group.through), window=2)
     assert (report["verdict"]["state"], *named(report)) == ("degraded", "cpu-throttled", "cpu-throttled")
 
 

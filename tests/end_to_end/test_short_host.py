@@ -41,10 +41,10 @@ def collect_under(start, tmp_path: Path):
     job = start([python, "-c", SLEEPS, ready], user=USER, group=USER, extra_groups=[], cwd="/", stdout=subprocess.DEVNULL)
     wait_until(ready.exists, what="the job runs")
 
-    def run(name: str, *faults: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+    def run(name: str, *faults: str, through: tuple[str, ...] = ()) -> tuple[subprocess.CompletedProcess[str], Path]:
         bundle = tmp_path / f"{name}.flatline.zip"
         command = [
-            sys.executable, UNDER, *faults, "--", python, "-m", "flatline", "collect", "--pid", job.pid, "-o", bundle,
+            *through, sys.executable, UNDER, *faults, "--", python, "-m", "flatline", "collect", "--pid", job.pid, "-o", bundle,
             "--window", 0.2, "--no-attach", "--deadline", 60,
         ]  # fmt: skip
         done = subprocess.run(
@@ -113,6 +113,27 @@ def test_without_any_process_left_it_says_so(collect_under) -> None:
     assert done.returncode == 4
     assert "Resource temporarily unavailable" in done.stderr
     assert not bundle.exists()
+
+
+def test_a_control_group_with_few_processes_costs_little_of_the_evidence(collect_under, control_group) -> None:
+    group = control_group("pids", v1={"pids.max": "6"}, v2={"pids.max": "6"})
+    done, bundle = collect_under("group", f"uid={USER}", through=group.through)
+    assert done.returncode == 0, done.stderr
+    assert not {probe for probe, entry in ledger_of(bundle).items() if entry["status"] == "error"}, done.stderr
+    assert stacks_in(bundle)
+
+
+def test_a_control_group_that_refuses_every_further_process_leaves_a_whole_bundle(collect_under, control_group, tmp_path) -> None:
+    """From the moment on that the bundle has its first member."""
+    group = control_group("pids", v1={"pids.max": "100"}, v2={"pids.max": "100"})
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(collect_under, "group", f"uid={USER}", through=group.through)
+        wait_until((tmp_path / "group.flatline.zip.part").exists, what="the bundle is begun", seconds=60)
+        group.set("pids.max", "0")
+        done, bundle = run.result()
+    assert done.returncode in (0, 3), done.stderr
+    said = [str(entry["message"]) for entry in ledger_of(bundle).values() if entry["status"] == "error"]
+    assert any("its process could not be started: Resource temporarily unavailable" in message for message in said), done.stderr
 
 
 def test_without_any_tool_in_path_nothing_is_missed_but_what_they_tell(collect_under) -> None:
