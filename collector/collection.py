@@ -79,6 +79,8 @@ class Options:
     cores: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
     """Plans of the site's own commands and files: docs/site-plan.md."""
+    history: str = ""
+    """What `flatline run` or `watch` kept of the time before."""
     redacted: bool = True
     wishes: Wishes = NOTHING
     """What to hide and keep beside the rules."""
@@ -177,6 +179,7 @@ class Collection:
             attach=options.attach,
             cwd=options.cwd,
             cores=options.cores,
+            history=options.history,
             own_pids=self.own_pids,
             watched=self.watched,
             **more,

@@ -10,6 +10,7 @@ from .probes.environment import Environment
 from .probes.files import Files
 from .probes.futexes import Futexes
 from .probes.gpu import Gpus
+from .probes.history import History
 from .probes.host import HostFacts
 from .probes.interface import PlannedProbe
 from .probes.kernel_log import KernelLog
@@ -35,6 +36,7 @@ PROBES: tuple[Callable[[], PlannedProbe], ...] = (
     # What was said last, and what the job was given.
     Logs,
     Recorder,
+    History,
     Environment,
     Mounts,
     Quotas,

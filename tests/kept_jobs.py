@@ -10,7 +10,7 @@ ENV = {k: v for k, v in os.environ.items() if not k.startswith("FLATLINE_")}
 STAND_IN = """
 import json, os, sys
 from flatline.collector.running import diagnosis
-def collect(pid, folder, scratch, wait, *, logs=(), fast=False):
+def collect(pid, folder, scratch, wait, more=(), *, fast=False):
     if os.environ.get("LEAVES"):
         os.system("(sleep 603 & echo $! >$LEAVES)")
     if os.environ.get("REFUSES") and not os.path.exists(os.environ["REFUSES"]):
@@ -25,6 +25,7 @@ sys.exit(main(sys.argv[1:]))
 """
 """The command, with a collect and an analysis that take no time; everything else is real."""
 HUNG = '{"verdict": {"state": "hung", "because": ["it waits"]}, "findings": [{"role": "root-cause", "title": "A lock", "rule": "x"}]}'
+WAITING = '{"verdict": {"state": "waiting", "by_design": true, "because": ["asleep until 06:00"]}, "findings": []}'
 HEALTHY = '{"verdict": {"state": "healthy", "because": []}, "findings": []}'
 
 

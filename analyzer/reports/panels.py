@@ -1,4 +1,5 @@
-"""What the bundle holds beside stacks and logs, as tables: devices, packages, limits, disks, the environment.
+"""What the bundle holds beside stacks and logs, as tables: devices, packages, limits, disks, the environment,
+and what the job used in the half hour before.
 
 A panel shows what can matter; what is amiss comes first, and is said in its `notes` too. The bundle has the rest.
 """
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from flatline.bundle.facts import Cgroup, File, Gpu, Library, Mount, Package
+from flatline.bundle.facts import Cgroup, File, Gpu, Library, Mount, Package, ResourcePoint
 
 from ..case import Case
 from .visible import visible
@@ -246,8 +247,73 @@ def _amiss(row: File) -> str:
     return f"may not be written ({row.why_not_writable})" if row.why_not_writable else "may not be written"
 
 
+# --- the time before ---
+
+
+def time_before(case: Case) -> Panel:
+    """What the job used in the half hour before the bundle, where `flatline run` or `watch` kept it: a line each."""
+    points = case.store.rows("resource_points")
+    rows, notes = [], []
+    for host in dict.fromkeys(point.host for point in points):
+        own = sorted((point for point in points if point.host == host), key=lambda point: point.mono_ns)
+        rows += [row for curve in CURVES if (row := _curve_row(host, curve, own))]
+        notes += _last_signs(host, own)
+    title = "The time before"
+    return _panel("before", title, ("of", "from then to now", "least", "most", "last"), rows, notes)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One field of the points, and how its values are said."""
+
+    field: str
+    name: str
+    said: Callable[[float], str]
+
+
+CURVES = (
+    Curve("cpu", "processors in use", lambda value: f"{value:.2f}"),
+    Curve("rss", "memory", lambda value: size(int(value))),
+    Curve("read", "read", lambda value: size(int(value))),
+    Curve("written", "written", lambda value: size(int(value))),
+    Curve("printed", "printed", lambda value: size(int(value))),
+    Curve("logs", "logs", lambda value: size(int(value))),
+    Curve("gpu", "GPU at work", lambda value: f"{value:.0f} %"),
+    Curve("gpu_used", "GPU memory", lambda value: size(int(value))),
+)
+BARS = "▁▂▃▄▅▆▇█"
+MOST_BARS = 60
+
+
+def _curve_row(host: str, curve: Curve, points: Sequence[ResourcePoint]) -> tuple[str, ...]:
+    values = [getattr(point, curve.field) for point in points]
+    known = [value for value in values if value is not None]
+    if not known or not max(known):
+        return ()
+    whose = "" if host == "h1" else f"{host}: "
+    ends = (curve.said(value) for value in (min(known), max(known), known[-1]))
+    return (f"{whose}{curve.name}", _bars(values), *ends)
+
+
+def _bars(values: Sequence[float | None]) -> str:
+    """At most `MOST_BARS`, each the highest of its share; a blank where nothing is known."""
+    each = max(1, -(-len(values) // MOST_BARS))
+    shares = [[one for one in values[at : at + each] if one is not None] for at in range(0, len(values), each)]
+    top = max(max(some) for some in shares if some) or 1.0
+    return "".join(BARS[round(max(some) / top * (len(BARS) - 1))] if some else " " for some in shares)
+
+
+def _last_signs(host: str, points: Sequence[ResourcePoint]) -> Iterator[str]:
+    """Since when it neither worked nor printed, where that was seen to stop."""
+    whose = "" if host == "h1" else f"{host}: "
+    for field, least, what in (("cpu", 0.02, "a processor was in use"), ("printed", 1, "it printed")):
+        at = [n for n, point in enumerate(points) if (getattr(point, field) or 0) >= least]
+        if at and at[-1] < len(points) - 1 and (age := points[at[-1]].age_s) is not None:
+            yield f"{whose}{what} for the last time {age:.0f} s before the bundle"
+
+
 PANELS: Sequence[Callable[[Case], Panel]] = (
-    gpus, packages, libraries, limits, mounts, kernel, files, environment,
+    time_before, gpus, packages, libraries, limits, mounts, kernel, files, environment,
 )  # fmt: skip
 
 

@@ -66,6 +66,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     limits = parser.add_argument_group("time")
     limits.add_argument("--deadline", type=seconds, default=30.0, metavar="30", help="seconds for everything")
     limits.add_argument("--window", type=seconds, default=4.0, metavar="4", help="seconds to watch whether it moves")
+    parser.add_argument("--history", default="", help=argparse.SUPPRESS)  # for `flatline run` and `watch` alone
     parser.add_argument("--dry-run", action="store_true", help="say what would be collected, and from what")
     parser.add_argument("--quiet", action="store_true", help="print nothing but the path of the bundle")
     args, extra = parser.parse_known_args(argv)
@@ -104,6 +105,7 @@ def options(args: argparse.Namespace, argv: Sequence[str]) -> Options:
         source=not args.no_source,
         locals=args.locals,
         attach=not args.no_attach,
+        history=args.history,
         redacted=not args.unredacted,
         wishes=args.wishes,
         redaction=args.redaction,

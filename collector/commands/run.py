@@ -18,11 +18,12 @@ from flatline.recorder import compile_once, environment
 from flatline.visible import visible
 
 from ..recorder import places, ring
-from ..running import keeper
+from ..running import keeper, outputs
 from ..running.keeper import Keeper, Plan
 from ..running.movement import ring_bytes
 from ..running.relay import Relay
 from ..supervision import lifecycle
+from ..supervision.lifecycle import signal_name
 from .durations import duration
 
 EXIT_TIMEOUT, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 124, 126, 127
@@ -58,12 +59,13 @@ def parser_of(name: str, description: str, epilog: str) -> argparse.ArgumentPars
     parser.add_argument("--grace", type=duration, default=10.0, metavar="10s", help="from SIGTERM to SIGKILL")
     parser.add_argument("--bundle-dir", default="", metavar="DIR", help="where bundles go (default: here)")
     parser.add_argument("--analyze", action="store_true", help="print the whole report, not only verdict and cause")
+    parser.add_argument("--quiet", action="store_true", help="say nothing unless it is stuck or ended by us")
     return parser
 
 
 def plan_of(args: argparse.Namespace) -> Plan:
     """As the keeper wants it."""
-    return Plan(args.timeout, args.silence, args.on_hang, args.grace, args.bundle_dir, args.analyze)
+    return Plan(args.timeout, args.silence, args.on_hang, args.grace, args.bundle_dir, args.analyze, args.quiet)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -109,6 +111,8 @@ def _run(command: Sequence[str], plan: Plan, scratch: Path, *, with_recorder: bo
         compile_once()
         rings = Path(given.setdefault("FLATLINE_RECORDER_DIR", str(scratch)))
         given = environment(given)
+    for line in outputs.complaints(command, os.getcwd()):
+        keeper.say(line)
     relays, actions, ends = _streams(scratch)
     try:
         pid = os.posix_spawnp(
@@ -127,12 +131,15 @@ def _run(command: Sequence[str], plan: Plan, scratch: Path, *, with_recorder: bo
             os.close(end)
     for relay in relays:
         relay.start()
-    kept = Keeper(pid, plan, scratch, rings, own=True, relays=relays, say=keeper.say)
+    logs = outputs.logs(command, os.getcwd())
+    kept = Keeper(pid, plan, scratch, rings, own=True, relays=relays, logs=logs, say=keeper.say)
     status = kept.keep()
     _finish(relays, PATIENCE_S if kept.is_ended_by_us else None)
     if status is not None and os.WIFSIGNALED(status) and rings is not None and not kept.is_ended_by_us:
         for line in last_marks(rings):
             keeper.say(line)
+    if not plan.quiet:
+        keeper.say(ended(status, kept))
     return _ending(status, kept)
 
 
@@ -201,6 +208,18 @@ def last_marks(rings: Path) -> list[str]:
             marks = [visible(f"{one.kind} {hide(one.text)}") for one in last[-2:]]
             lines += [f"pid {left.number('pid')}: last mark: {mark}" for mark in marks]
     return lines[:6]
+
+
+def ended(status: int | None, kept: Keeper) -> str:
+    """How, and after how long."""
+    ran_s = kept.ran_s()
+    after = f"after {ran_s:.1f} s" if ran_s < 60 else f"after {ran_s / 60:.0f} min"
+    if kept.is_ended_by_us:
+        return f"ended by flatline {after}; exit code {EXIT_TIMEOUT}"
+    if status is not None and os.WIFSIGNALED(status):
+        return f"ended by {signal_name(os.WTERMSIG(status))} {after}"
+    code = os.WEXITSTATUS(status) if status is not None else 1
+    return f"ended {after}; exit code {code}"
 
 
 def _ending(status: int | None, kept: Keeper) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..linux import grandchild
 from ..linux.procfs import ProcFS, Unread, parse_environ
-from ..running import keeper
+from ..running import keeper, outputs
 from ..running.keeper import Keeper
 from ..supervision import descendants
 from .durations import process_number
@@ -43,13 +43,25 @@ def main(argv: Sequence[str]) -> int:
     keeper.take_signals()
     scratch = Path(tempfile.mkdtemp(prefix="flatline-recorder-run-"))
     try:
-        kept = Keeper(args.pid, plan_of(args), scratch, _rings(args.pid), own=False, say=keeper.say)
+        kept = Keeper(
+            args.pid, plan_of(args), scratch, _rings(args.pid), own=False, logs=_logs(args.pid), say=keeper.say
+        )
         kept.keep()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if kept.is_ended_by_us:
         return EXIT_TIMEOUT
     return EXIT_HANG if kept.hang is not None else 0
+
+
+def _logs(pid: int) -> list[str]:
+    """What its command line names as its log; asked in a child, since cmdline(5) waits for a lock of the process."""
+
+    def read() -> list[str]:
+        argv = ProcFS().argv(pid)
+        return [] if isinstance(argv, Unread) else outputs.logs(argv, os.readlink(f"/proc/{pid}/cwd"))
+
+    return grandchild.ask(read, _ANSWER_S).value or []
 
 
 def _rings(pid: int) -> Path | None:

@@ -8,7 +8,7 @@ Source: the NVML API reference; numbers of nvmlReturn_t are stable.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
@@ -62,6 +62,24 @@ def watch(rounds: Sequence[int]) -> Iterator[Seen]:
         time.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
         yield Doing(f"sample {sample}")
         yield from (device.sample(sample) for device in devices)
+
+
+def follow(rounds: Iterable[int]) -> Iterator[Union[Gpu, GpuSample, GpuProcess, Milestone]]:
+    """Per device a `Gpu`, then per round samples and processes, and a `Milestone` ("round"). ImportError as above."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        devices = [_Device(pynvml, index) for index in range(min(pynvml.nvmlDeviceGetCount(), MOST_DEVICES))]
+    except pynvml.NVMLError:
+        return
+    yield from (device.row() for device in devices)
+    for sample, due_ns in enumerate(rounds):
+        time.sleep(max(0.0, (due_ns - time.monotonic_ns()) / 1e9))
+        for device in devices:
+            yield device.sample(sample)
+            yield from device.processes()
+        yield Milestone("round")
 
 
 def _not_usable(nvml: Any, error: Any) -> GpuDriver:

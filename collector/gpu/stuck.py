@@ -16,10 +16,13 @@ OLD_S = 10.0
 """A tool that has run for so long is no slow one any more: they answer in well under a second."""
 OURS = "flatline-nvml"
 """The child of an earlier collect that had to be left in NVIDIA's library."""
+MONITOR = "flatline-gpus"
+"""The child of `flatline run` that asks the library as long as the job runs; one of its arguments says so."""
 OURS_OLD_S = 60.0
 """One of a collect that is at work lives as long as its window."""
 TOOLS: dict[str, GpuVendor] = {
     OURS: "nvidia",
+    MONITOR: "nvidia",
     "nvidia-smi": "nvidia",
     "nvidia-debugdump": "nvidia",
     "nvidia-bug-report.sh": "nvidia",

@@ -67,6 +67,8 @@ class View:
     """The job's folder, given with --cwd: for when no process is left to ask."""
     cores: tuple[str, ...] = ()
     """Core dumps given with --core."""
+    history: str = ""
+    """File in which `flatline run` or `watch` kept what it saw before."""
     own_pids: tuple[int, ...] = ()
     """The collector itself and what started it just for that: never evidence."""
     env_names: Mapping[int, Mapping[str, str]] = field(default_factory=dict)

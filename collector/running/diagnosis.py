@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -52,13 +53,23 @@ class Diagnosis:
         causes = [f for f in self.report.get("findings", []) if f.get("role") == "root-cause"][:1]
         said += [f"root cause ({f.get('word')}): {f.get('title')} [{f.get('rule')}]" for f in causes]
         said += [line for f in causes for line in f.get("fix", [])[:1]]
-        return said + ([f"bundle: {self.bundle}"] if self.bundle else [self.problem])
+        if not self.bundle:
+            return [*said, self.problem]
+        return [*said, f"bundle: {self.bundle}", f"next: flatline analyze {shlex.quote(self.bundle)}"]
+
+    def in_short(self, has_gone_on: bool) -> str:
+        """Why nothing is done about the silence, in a line."""
+        if has_gone_on:
+            return "looked, and it went on meanwhile"
+        verdict = self.report.get("verdict") or {}
+        by_design = " by design" if verdict.get("by_design") is True else ""
+        because = "".join(f" ({one})" for one in verdict.get("because", [])[:1])
+        return f"looked, and it is {verdict.get('state')}{by_design}{because}"
 
 
-def collect(pid: int, folder: str, scratch: Path, wait: Wait, *, logs: Sequence[str] = (), fast: bool = False) -> str:
-    """The path of the bundle; OSError when there is none."""
-    words = ["collect", "--pid", str(pid), "--quiet", "-o", folder or "."]
-    words += [word for log in logs for word in ("--log", log)]
+def collect(pid: int, folder: str, scratch: Path, wait: Wait, more: Sequence[str] = (), *, fast: bool = False) -> str:
+    """The path of the bundle; OSError when there is none. `more`: words for the command line of collect."""
+    words = ["collect", "--pid", str(pid), "--quiet", "-o", folder or ".", *more]
     words += ["--window", "1", "--deadline", "6"] if fast else []
     code, out, err = _run(words, scratch, wait, FAST_S if fast else COLLECT_S)
     path = out.strip().splitlines()[-1:] if code in (0, 3) else []

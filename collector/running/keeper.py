@@ -26,10 +26,9 @@ from .diagnosis import Diagnosis
 from .movement import Movement
 from .relay import Relay
 from .root import Root, is_running
+from .silence import Silence, Silent
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-QUIET_FACTOR = 3
-"""A job that is silent but busy is looked at after so many times the silence: it may spin."""
 FAST_AFTER_S = 60.0
 """Who ends a job that has been silent for so long, or a quarter of --silence, gets a quick bundle first."""
 STOPPED_S = 5.0
@@ -66,16 +65,19 @@ class Plan:
     """Where bundles go."""
     analyze: bool = False
     """Whether the whole report is wanted."""
+    quiet: bool = False
+    """Whether nothing is to be said but what was found stuck, and what was done about it."""
 
 
 class Keeper:
     """`root` is the job's first process, `own` whether it is our child. `say` gets lines for a person."""
 
     def __init__(self, root: int, plan: Plan, scratch: Path, rings: Path | None, *, own: bool,
-                 relays: Sequence[Relay] = (), say: Callable[[str], None]) -> None:  # fmt: skip
+                 say: Callable[[str], None], relays: Sequence[Relay] = (),
+                 logs: Sequence[str] = ()) -> None:  # fmt: skip
         self.root, self.plan, self.own = root, plan, own
-        self.scratch, self._relays, self._say = scratch, relays, say
-        self.movement = Movement(root, rings)
+        self.scratch, self._say, self._logs = scratch, say, tuple(logs)
+        self._silence = Silence(Movement(root, rings, logs), relays, self._leave_alone)
         self._waited = waited()
         self._other = None if own else Root(root)
         self._left: set[tuple[int, int]] = set()
@@ -84,25 +86,30 @@ class Keeper:
         """Wait statuses of children that have ended."""
         self.hang: Diagnosis | None = None
         self.is_ended_by_us = False
-        self._began = self._still = self._quiet = self._looked = time.monotonic()
-        self._not_before = self._began
-        self._count = 0
+        self._began = self._looked = self._not_before = time.monotonic()
         self._was_told = self._is_diagnosing = False
 
     # --- the wait ---
 
     def keep(self) -> int | None:
         """Until the root has ended; its wait status where it is our child."""
-        while not self._has_ended():
-            self.pause(self._until_next())
-            if self._has_ended():
-                break
-            self._look()
-            if self._is_late():
-                self._on_timeout()
-            elif self._is_silent():
-                self._on_silence()
+        try:
+            while not self._has_ended():
+                self.pause(self._until_next())
+                if self._has_ended():
+                    break
+                self._look()
+                if self._is_late():
+                    self._on_timeout()
+                else:
+                    self._act_on_silence()
+        finally:
+            self._silence.accelerators.stop()
         return self.statuses.get(self.root)
+
+    def ran_s(self) -> float:
+        """How long we have watched it."""
+        return time.monotonic() - self._began
 
     def pause(self, seconds: float) -> None:
         """At most so long: a signal is dealt with, and an ended child collected, at once."""
@@ -154,23 +161,11 @@ class Keeper:
         now = time.monotonic()
         was_away = now - self._looked > self._until_next() + STOPPED_S
         self._looked = now
-        has_moved, is_marked = self.movement.look()
-        count = sum(relay.count for relay in self._relays)
-        if count != self._count or is_marked or was_away:
-            self._quiet = now
-        if self._quiet == now or has_moved:
-            self._still = now
-        self._count = count
+        self._silence.look(was_away=was_away)
 
     def silent_s(self) -> float:
         """How long nothing has moved."""
-        return time.monotonic() - self._still
-
-    def _is_silent(self) -> bool:
-        silence, now = self.plan.silence_s, time.monotonic()
-        if silence is None or self.hang is not None or now < self._not_before:
-            return False
-        return now - self._still >= silence or now - self._quiet >= QUIET_FACTOR * silence
+        return self._silence.still_s()
 
     def _is_late(self) -> bool:
         timeout = self.plan.timeout_s
@@ -178,32 +173,44 @@ class Keeper:
 
     # --- what is done about it ---
 
-    def _on_silence(self) -> None:
-        silent_s = time.monotonic() - self._quiet
+    def _act_on_silence(self) -> None:
+        silence_s = self.plan.silence_s
+        if silence_s is None or self.hang is not None or time.monotonic() < self._not_before:
+            return
+        silent = self._silence.over(silence_s)
+        if silent is not None:
+            self._on_silence(silent)
+
+    def _on_silence(self, silent: Silent) -> None:
         found = self.diagnose()
         if self._has_ended():
             return
-        has_moved, is_marked = self.movement.look()
-        moved_on = is_marked or sum(relay.count for relay in self._relays) != self._count
-        if (found.report and not found.is_stuck) or moved_on or (has_moved and not found.report):
+        has_spoken, has_moved = self._silence.has_gone_on()
+        if (found.report and not found.is_stuck) or has_spoken or (has_moved and not found.report):
             self._discard(found)
-            self._look_later()
+            self._look_later(f"{self._silent_for(silent)}: {found.in_short(has_spoken or has_moved)}")
             return
         if not found.bundle and self.plan.on_hang != "collect":
-            self.tell(f"silent for {silent_s:.0f} s; not ended, as nothing would be left of it", found)
+            self.tell(f"{self._silent_for(silent)}; not ended, as nothing would be left of it", found)
             self._look_later()
             return
         self.hang = found
-        self.tell(f"silent for {silent_s:.0f} s", found)
+        self.tell(self._silent_for(silent), found)
         if self.plan.on_hang == "collect+kill":
             self.end_all()
         elif self.plan.on_hang == "signal":
             self._send_root(signal.SIGTERM)
 
-    def _look_later(self) -> None:
+    def _silent_for(self, silent: Silent) -> str:
+        """Up to now: the bundle and its analysis have taken their time."""
+        return f"silent for {self._silence.quiet_s():.0f} s{silent}"
+
+    def _look_later(self, why: str = "") -> None:
         """Less and less often: a long evaluation is not to be disturbed for ever."""
-        now = time.monotonic()
-        self._not_before = now + 2 * max(self.plan.silence_s or 0.0, now - self._quiet)
+        wait_s = 2 * max(self.plan.silence_s or 0.0, self._silence.quiet_s())
+        self._not_before = time.monotonic() + wait_s
+        if why and not self.plan.quiet:
+            self._say(visible(f"pid {self.root}: {why}; next look in {wait_s:.0f} s at the earliest"))
 
     def _on_timeout(self) -> None:
         found = self.hang or self.diagnose()
@@ -222,9 +229,12 @@ class Keeper:
             self._is_diagnosing = False
 
     def _diagnose(self, *, fast: bool) -> Diagnosis:
-        logs = [str(path) for path in sorted(self.scratch.glob("std*.log*"))]
+        logs = [*self._logs, *(str(path) for path in sorted(self.scratch.glob("std*.log*")))]
+        history = self.scratch / "history.json"
+        words = ["--history", str(history)] if self._silence.history.write(history) else []
+        words += [word for log in logs for word in ("--log", log)]
         try:
-            bundle = diagnosis.collect(self.root, self.plan.folder, self.scratch, self.wait_for, logs=logs, fast=fast)
+            bundle = diagnosis.collect(self.root, self.plan.folder, self.scratch, self.wait_for, words, fast=fast)
         except OSError as error:
             return Diagnosis(problem=str(error))
         report = {} if fast else diagnosis.analyze(bundle, self.scratch, self.wait_for)
@@ -303,6 +313,12 @@ class Keeper:
         finally:
             now = _standings(descendants.children(os.getpid())) if self.own else []
             self._left.update({one.identity for one in now} - before)
+
+    def _leave_alone(self, pid: int) -> None:
+        """A child of ours that is not of the job."""
+        one = descendants.standing(pid)
+        if one is not None:
+            self._left.add(one.identity)
 
     def _send_root(self, number: int) -> None:
         if self._other is not None:

@@ -795,6 +795,35 @@ class GpuSample:
 
 
 @dataclass(frozen=True)
+class ResourcePoint:
+    """One look at the whole job by `flatline run` or `flatline watch`, in the half hour before the bundle."""
+
+    host: str
+    mono_ns: int
+    age_s: float | None = None
+    """Before the bundle."""
+    seconds: float | None = None
+    """Since the point before; what follows as a rate or an amount is of this time."""
+    processes: int | None = None
+    cpu: float | None = None
+    """Processors in use: 2.0 is two. None: a process has ended, and what it had used is not known."""
+    rss: int | None = None
+    read: int | None = None
+    """Bytes that read calls have returned, pipes and terminals included."""
+    written: int | None = None
+    printed: int | None = None
+    """Bytes of output that came through `flatline run`."""
+    logs: int | None = None
+    """Size of the logs that are files, as far as their descriptors tell."""
+    gpu: float | None = None
+    """Percent, of the busiest of the job's accelerators."""
+    gpu_used: int | None = None
+    artefact: str = ""
+    line: int | None = None
+    pointer: str | None = None
+
+
+@dataclass(frozen=True)
 class GpuDriver:
     """Whether a vendor's driver and its library work together. No row: nothing of this vendor is here."""
 
@@ -1206,6 +1235,7 @@ COLLECTED: Mapping[str, type] = {
     "quotas": Quota,
     "rdma_ports": RdmaPort,
     "recorder_events": RecorderEvent,
+    "resource_points": ResourcePoint,
     "scheduler": Scheduler,
     "sockets": Socket,
     "thread_samples": ThreadSample,

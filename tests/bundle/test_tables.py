@@ -25,6 +25,10 @@ def document(**tables) -> str:
     return json.dumps({"schema": "flatline/x/1", "tables": tables})
 
 
+SINCE_THEN = {"resource_points"}
+"""Tables that came after the golden bundle was made."""
+
+
 def test_the_golden_bundle_of_1_0_still_gives_every_row():
     with open_bundle(GOLDEN) as reader:
         assert reader.notes == []
@@ -32,7 +36,7 @@ def test_the_golden_bundle_of_1_0_still_gives_every_row():
         assert [entry.path for entry in reader.manifest.files] == list(reader.names[:-3])
         tables = reader.tables()
     assert tables.notes == []
-    assert tables.collected == facts.COLLECTED.keys()
+    assert tables.collected == facts.COLLECTED.keys() - SINCE_THEN
     expected = {name: rows for tables in make_golden.FACTS.values() for name, rows in tables.items()}
     assert {name: [without_place(row) for row in rows] for name, rows in tables.rows.items()} == {
         name: [without_place(row) for row in rows] for name, rows in expected.items()

@@ -26,24 +26,8 @@ MIB = 1 << 20
 
 
 @pytest.fixture(scope="session")
-def build(tmp_path_factory):
-    """`build()` compiles the stand-in; the folder it is in."""
-
-    def compile_(*options: str) -> Path:
-        folder = tmp_path_factory.mktemp("nvml")
-        command = ["cc", "-Wall", "-shared", "-fPIC", "-Wl,-soname,libnvidia-ml.so.1", *options]
-        try:
-            subprocess.run([*command, "-o", folder / "libnvidia-ml.so.1", GPU / "nvml_standin.c"], check=True, timeout=60)
-        except FileNotFoundError:
-            pytest.skip("there is no C compiler")
-        return folder
-
-    return compile_
-
-
-@pytest.fixture(scope="session")
-def library(build):
-    return build()
+def library(nvml_standin):
+    return nvml_standin()
 
 
 @pytest.fixture
@@ -204,8 +188,8 @@ def test_a_library_that_cannot_begin_says_why(gather, library, state, told):
     assert (gap.status, "gpus" in gap.tables, driver_of(items).message in gap.message) == ("error", True, True)
 
 
-def test_a_driver_of_2018_tells_what_it_can(gather, build):
-    items = gather("taken", library=build("-DOLD"), NVML_PROCESSES="1:70000")
+def test_a_driver_of_2018_tells_what_it_can(gather, nvml_standin):
+    items = gather("taken", library=nvml_standin("-DOLD"), NVML_PROCESSES="1:70000")
     first = rows(items, "gpus")[0]
     assert (first.driver, first.used, first.remapped_rows) == ("390.116", 79600 * MIB, None)
     assert [row.pid for row in rows(items, "gpu_processes")] == [1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from flatline.collector.commands.durations import duration
 from flatline.collector.running.relay import Backlog
-from kept_jobs import ENV, HEALTHY, HUNG, command, ran, stand_in
+from kept_jobs import ENV, HEALTHY, HUNG, WAITING, command, ran, stand_in
 from programs import wait_until
 
 
@@ -30,8 +31,12 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("code", [0, 7, 255])
 def test_the_exit_code_is_the_job_s(code):
-    done = ran(command("--", "sh", "-c", f"echo out; echo err >&2; exit {code}"))
+    job = ("--", "sh", "-c", f"echo out; echo err >&2; exit {code}")
+    done = ran(command("--quiet", *job))
     assert (done.returncode, done.stdout, done.stderr) == (code, b"out\n", b"err\n")
+    done = ran(command(*job))
+    assert (done.returncode, done.stdout) == (code, b"out\n")
+    assert re.fullmatch(rf"err\nflatline: ended after \d+\.\d s; exit code {code}\n", done.stderr.decode())
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
@@ -67,7 +72,7 @@ def test_a_job_whose_output_nobody_takes_runs_to_its_end(start, tmp_path):
 
 def test_both_streams_in_one_keep_their_order():
     done = subprocess.run(
-        command("--", "sh", "-c", "for i in 1 2 3 4 5; do echo a$i; echo b$i >&2; done"),
+        command("--quiet", "--", "sh", "-c", "for i in 1 2 3 4 5; do echo a$i; echo b$i >&2; done"),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, env=ENV, check=False,
     )  # fmt: skip
     assert done.stdout.split() == [word for i in range(1, 6) for word in (b"a%d" % i, b"b%d" % i)]
@@ -144,8 +149,9 @@ def test_the_recorder_runs_in_the_job_and_its_files_go(tmp_path):
 def test_a_silent_job_is_collected_and_named_and_runs_on(start, folder):
     argv = stand_in("run", "--silence", "0.3", "--bundle-dir", str(folder), "--", "sh", "-c", "exec sleep 600")
     process = start(argv, env={**ENV, "REPORT": HUNG}, stderr=subprocess.PIPE)
-    lines = [process.stderr.readline().decode().strip() for _ in range(5)]
-    assert lines[1:] == ["flatline: verdict: hung", "flatline: it waits", "flatline: root cause (None): A lock [x]", f"flatline: bundle: {folder}/made.zip"]
+    lines = [process.stderr.readline().decode().strip() for _ in range(6)]
+    assert re.fullmatch(r"flatline: pid \d+: silent for \d+ s", lines[0])
+    assert lines[1:] == ["flatline: verdict: hung", "flatline: it waits", "flatline: root cause (None): A lock [x]", f"flatline: bundle: {folder}/made.zip", f"flatline: next: flatline analyze {folder}/made.zip"]
     assert (folder / "made.zip").read_text() == "whole"
     assert process.poll() is None
     process.terminate()
@@ -180,15 +186,26 @@ def test_a_job_that_moves_is_left_alone(folder, program):
 
 def test_marks_of_the_recorder_count_as_life(folder, tmp_path):
     program = "import flatline, time\nfor n in range(25):\n    with flatline.phase('step'): time.sleep(0.1)"
-    done = ran(stand_in("run", "--silence", "1.2", "--bundle-dir", str(folder), "--", sys.executable, "-c", program), env={**ENV, "REPORT": HUNG})
+    done = ran(stand_in("run", "--quiet", "--silence", "1.2", "--bundle-dir", str(folder), "--", sys.executable, "-c", program), env={**ENV, "REPORT": HUNG})
     assert (done.returncode, done.stderr) == (0, b"")
     assert list(folder.iterdir()) == []
 
 
-def test_what_the_analysis_calls_healthy_is_no_hang(folder):
-    done = ran(stand_in("run", "--silence", "0.3", "--bundle-dir", str(folder), "--", "sleep", "2"), env={**ENV, "REPORT": HEALTHY})
-    assert (done.returncode, done.stderr) == (0, b"")
+@pytest.mark.parametrize(
+    ("report", "seen"),
+    [(HEALTHY, "it is healthy"), (WAITING, r"it is waiting by design \(asleep until 06:00\)")],
+    ids=["healthy", "by design"],
+)
+def test_what_the_analysis_calls_no_hang_is_said_in_one_line(folder, report, seen):
+    argv = ("--silence", "0.3", "--bundle-dir", str(folder), "--", "sleep", "2")
+    done = ran(stand_in("run", *argv), env={**ENV, "REPORT": report})
+    *looks, ended = done.stderr.decode().splitlines()
+    assert looks
+    line = rf"flatline: pid \d+: silent for \d+ s: looked, and {seen}; next look in \d+ s at the earliest"
+    assert [look for look in looks if not re.fullmatch(line, look)] == []
+    assert (done.returncode, ended.startswith("flatline: ended after")) == (0, True)
     assert list(folder.iterdir()) == []
+    assert ran(stand_in("run", "--quiet", *argv), env={**ENV, "REPORT": report}).stderr == b""
 
 
 def test_who_ends_a_silent_job_gets_a_quick_bundle_first(start, folder, tmp_path):

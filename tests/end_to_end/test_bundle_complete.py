@@ -88,7 +88,7 @@ CHECKLIST: Mapping[str, list[Rows]] = {
 
 MAY_BE_EMPTY = {"gpu_drivers", "gpu_processes", "gpu_samples", "gpus", "kernel_events", "locks", "quotas", "scheduler", "sockets"}
 """Asked for, but a job like this need not give a row."""
-NOT_OF_THIS_JOB = {"collectives", "errors", "log_lines", "pci_acs", "phases", "rdma_ports", "recorder_events"}
+NOT_OF_THIS_JOB = {"collectives", "errors", "log_lines", "pci_acs", "phases", "rdma_ports", "recorder_events", "resource_points"}
 """Only other jobs, or parsers of pasted text, bring these."""
 
 ARTEFACTS = (

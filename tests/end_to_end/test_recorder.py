@@ -9,6 +9,7 @@ import sys
 from end_to_end_support import cause_of, flatline, report_of
 from programs import wait_until
 
+from flatline.bundle.reader import open_bundle
 from flatline.recorder import environment
 
 
@@ -49,4 +50,11 @@ def test_a_job_that_hangs_under_run_is_named_and_ended_with_its_bundle_kept(tmp_
     assert "a thread ended with an error" in done.err
     (bundle,) = (tmp_path / "out").glob("*.flatline.zip")
     assert cause_of(report_of(bundle)) == "waits-for-ended-thread"
+    with open_bundle(bundle) as reader:
+        points = reader.tables().rows["resource_points"]
+    assert points
+    assert points[-1].rss > 1 << 20
+    assert points[-1].cpu is not None
+    assert "from then to now" in flatline("analyze", bundle, "--format", "html").out
+    assert f"next: flatline analyze {bundle}" in done.err
     assert not list(tmp_path.glob("flatline-recorder-*"))

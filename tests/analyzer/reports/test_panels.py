@@ -89,3 +89,21 @@ def test_a_long_panel_is_cut_and_says_how_much_is_left_out() -> None:
 
 def test_sizes_are_told_in_the_unit_that_fits() -> None:
     assert [size(n) for n in (None, 0, 2048, 64 << 20, 3 << 40)] == ["", "0 bytes", "2.0 KiB", "64.0 MiB", "3.0 TiB"]
+
+
+def test_the_time_before_is_a_line_for_each_thing_that_was_used():
+    points = [
+        {"host": "h1", "mono_ns": n, "age_s": 100.0 - n, "cpu": 2.0 if n < 50 else 0.0, "rss": 2**30, "printed": 0, "gpu": None}
+        for n in range(100)
+    ]
+    shown = panels(resource_points=points)["before"]
+    assert shown.rows == (
+        ("processors in use", "█" * 25 + "▁" * 25, "0.00", "2.00", "0.00"),
+        ("memory", "█" * 50, "1.0 GiB", "1.0 GiB", "1.0 GiB"),
+    )
+    assert shown.notes == ("a processor was in use for the last time 51 s before the bundle",)
+
+
+def test_what_was_not_known_for_a_while_is_a_gap_in_its_line():
+    points = [{"host": "h2", "mono_ns": n, "cpu": cpu} for n, cpu in enumerate([1.0, None, 0.5])]
+    assert panels(resource_points=points)["before"].rows == (("h2: processors in use", "█ ▅", "0.50", "1.00", "0.50"),)
