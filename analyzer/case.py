@@ -6,11 +6,12 @@ Rows of several bundles lie in one `FactStore`: every bundle's host gets its own
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from flatline.bundle.format import MANIFEST, Manifest
 from flatline.bundle.reader import BundleReader as ZipReader
 from flatline.bundle.reader import open_bundle
 
+from .frames import Frames
 from .merge import gaps_of, merge_rows, moved_to_host, prefixed
 from .scan.interface import Text, text_of
 from .scan.member import member_text
@@ -36,6 +38,7 @@ class FactStore:
         self._rows = {name: list(rows) for name, rows in (tables or {}).items()}
         self._collected = set(self._rows if collected is None else collected)
         self._by_id: dict[str, dict[str, Any]] = {}
+        self._worked_out: dict[str, dict[str, Any]] = {}
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -54,24 +57,52 @@ class FactStore:
         """Replace a table; it counts as collected from now on."""
         self._rows[table] = list(rows)
         self._collected.add(table)
-        self._by_id.pop(table, None)
+        self._changed(table)
 
     def add(self, table: str, rows: Iterable[Any]) -> None:
         """More rows of a table, of which there may be others that nobody saw: it counts as collected only if it did."""
         self._rows.setdefault(table, []).extend(rows)
-        self._by_id.pop(table, None)
+        self._changed(table)
 
     def revise(self, table: str, change: Callable[[Any], Any]) -> None:
         """Put `change(row)` in the place of every row; whether the table counts as collected stays as it is."""
         if table in self._rows:
             self._rows[table] = [change(row) for row in self._rows[table]]
-            self._by_id.pop(table, None)
+            self._changed(table)
 
     def by_id(self, table: str) -> dict[str, Any]:
         """id -> row, for tables whose rows have an `id`."""
         if table not in self._by_id:
             self._by_id[table] = {row.id: row for row in self.rows(table)}
         return self._by_id[table]
+
+    def grouped(self, table: str, field: str) -> Mapping[Any, Sequence[Any]]:
+        """Rows by an attribute of theirs, each group in the order of the table."""
+        return self._once(table, field, lambda: _grouped(self.rows(table), field))
+
+    @property
+    def frames(self) -> Frames:
+        """The frames by thread, and which threads are alike."""
+        return self._once("frames", "", lambda: Frames(self.grouped("frames", "thread")))
+
+    def _once(self, table: str, name: str, make: Callable[[], Any]) -> Any:
+        """What is worked out from the rows of a table, until they change."""
+        known = self._worked_out.setdefault(table, {})
+        if name not in known:
+            known[name] = make()
+        return known[name]
+
+    def _changed(self, table: str) -> None:
+        self._by_id.pop(table, None)
+        self._worked_out.pop(table, None)
+
+
+def _grouped(rows: Iterable[Any], field: str) -> dict[Any, list[Any]]:
+    """Run by run: rows of one process or one thread most often come one after the other."""
+    groups: defaultdict[Any, list[Any]] = defaultdict(list)
+    for value, run in groupby(rows, attrgetter(field)):
+        groups[value].extend(run)
+    return dict(groups)
 
 
 class BundleReader(Protocol):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from flatline.bundle.facts import Frame, Syscall
 
-from .known_wait import KnownWait, short_function
+from .known_wait import KnownWait, short_name
 from .native_waits import NATIVE_WAITS
 from .scene import Stack, is_user
 
@@ -162,15 +163,6 @@ def is_sleep(call: Syscall | None) -> bool:
     return call.name in SLEEPS or (call.name in ("select", "pselect6") and call.args[:1] == (0,))
 
 
-def matches(frame: Frame, row: KnownWait) -> bool:
-    """Whether a frame is that function: file by its end, function by its short name."""
-    if row.native != (frame.kind == "native") or (row.functions and short_function(frame) not in row.functions):
-        return False
-    if row.native:
-        return (frame.module or "").rpartition("/")[2].startswith(row.file)
-    return (frame.file or "").endswith(row.file) or (frame.module or "").replace(".", "/") + ".py" == row.file
-
-
 def known_wait(stack: Stack) -> tuple[KnownWait, Frame] | None:
     """The wait a stack is in: the outermost known one of the library frames that lie around the innermost frame.
 
@@ -181,9 +173,9 @@ def known_wait(stack: Stack) -> tuple[KnownWait, Frame] | None:
     for frame in _library_part(stack):
         if found is not None and found[0].is_final:
             break
-        outer = next(((row, frame) for row in _candidates(frame) if matches(frame, row)), None)
-        if outer is not None and not _says_less(outer[0], found[0] if found else None, at_rest=at_rest):
-            found = outer
+        outer = _row_of(frame.kind, frame.function, frame.file or "", frame.module or "")
+        if outer is not None and not _says_less(outer, found[0] if found else None, at_rest=at_rest):
+            found = outer, frame
         at_rest = at_rest and (frame.file or "").endswith(TAKES_TASKS)
     return found
 
@@ -243,5 +235,14 @@ def _by_function(rows: Iterable[KnownWait]) -> dict[str, list[KnownWait]]:
 _INDEX = _by_function((*WAITS, *NATIVE_WAITS))
 
 
-def _candidates(frame: Frame) -> list[KnownWait]:
-    return _INDEX.get(short_function(frame), []) + _INDEX.get("", [])
+@lru_cache(maxsize=8192)
+def _row_of(kind: str, function: str, file: str, module: str) -> KnownWait | None:
+    """The row of a function: file by its end, function by its short name. Thousands of threads wait in the same."""
+    name = short_name(kind, function)
+    library, source = module.rpartition("/")[2], module.replace(".", "/") + ".py"
+    for row in _INDEX.get(name, []) + _INDEX.get("", []):
+        if row.native != (kind == "native"):
+            continue
+        if library.startswith(row.file) if row.native else file.endswith(row.file) or source == row.file:
+            return row
+    return None

@@ -36,6 +36,10 @@ class KnownWait:
 
 def short_function(frame: Frame) -> str:
     """``get`` of ``Queue.get``; of the C library's ``___pthread_mutex_lock`` what programs call."""
-    if frame.kind == "native":
-        return frame.function.removeprefix("__GI_").lstrip("_")
-    return frame.function.rpartition(".")[2]
+    return short_name(frame.kind, frame.function)
+
+
+def short_name(kind: str, function: str) -> str:
+    if kind == "native":
+        return function.removeprefix("__GI_").lstrip("_")
+    return function.rpartition(".")[2]

@@ -6,15 +6,12 @@ Everything after this asks the scene and never walks a table, so that a job of 5
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby
 from typing import Any, TypeVar
 
 from flatline.bundle.facts import (
-    HEAVY_SAMPLE,
-    NATIVE_SAMPLE,
     Fd,
     File,
     Frame,
@@ -33,10 +30,8 @@ from flatline.bundle.facts import (
 )
 
 from ..case import FactStore
+from ..frames import Stack
 from .told import processes_told, roles_told, threads_told
-
-Stack = tuple[Frame, ...]
-"""One stack, innermost frame first."""
 
 Row = TypeVar("Row")
 _LIBRARY_PATHS = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "<__array_function__", "<string>/")
@@ -89,7 +84,8 @@ class Scene:
         self.store = store
         self.processes: dict[str, Process] = dict(store.by_id("processes"))
         self.threads: dict[str, Thread] = dict(store.by_id("threads"))
-        self.threads |= {told.id: told for told in threads_told(store.rows("frames"), self.threads)}
+        unknown = (rows[0] for thread, rows in store.frames.of.items() if thread not in self.threads)
+        self.threads |= {told.id: told for told in threads_told(unknown, self.threads)}
         self.processes |= {told.id: told for told in processes_told(self.threads.values(), self.processes)}
         roles = {told.id: told for told in roles_told(self.processes, self.threads.values(), self.stack)}
         self.processes |= roles
@@ -189,31 +185,22 @@ class Scene:
 
     # --- what was seen of threads and processes over the window ---
 
-    @cached_property
-    def stacks(self) -> dict[str, dict[int, Stack]]:
-        """thread -> sample -> stack, in the order they were taken. Samples from 100 on are extra looks in between;
-        the deeper ones count only where there is no other."""
-        frames = self.store.rows("frames")
-        shown = {frame.thread for frame in frames if frame.sample < HEAVY_SAMPLE}
-        kept = (f for f in frames if f.sample < HEAVY_SAMPLE or (f.thread not in shown and f.sample == NATIVE_SAMPLE))
-        rows = sorted(kept, key=lambda f: (f.thread, f.mono_ns or 0, f.sample, f.depth))
-        stacks: dict[str, dict[int, Stack]] = defaultdict(dict)
-        for (thread, sample), frames in groupby(rows, key=lambda f: (f.thread, f.sample)):
-            stacks[thread][sample] = tuple(frames)
-        return dict(stacks)
-
-    def stacks_of(self, thread: str) -> list[Stack]:
+    def stacks_of(self, thread: str) -> Sequence[Stack]:
         """In the order they were taken."""
-        return list(self.stacks.get(thread, {}).values())
+        return self._stacks.get(thread, ())
 
     def stack(self, thread: str) -> Stack:
         """The last stack, or () when there is none."""
-        stacks = self.stacks_of(thread)
+        stacks = self._stacks.get(thread)
         return stacks[-1] if stacks else ()
 
     @cached_property
+    def _stacks(self) -> dict[str, tuple[Stack, ...]]:
+        return self.store.frames.stacks
+
+    @cached_property
     def _native(self) -> dict[str, list[Frame]]:
-        return _by((f for f in self.store.rows("frames") if f.kind == "native"), "thread")
+        return self.store.frames.of_language("native")
 
     def native_stack(self, thread: str) -> list[Frame]:
         """Native frames of any look, in no order that matters."""
@@ -221,7 +208,7 @@ class Scene:
 
     @cached_property
     def _kernel(self) -> dict[str, list[Frame]]:
-        return _by((f for f in self.store.rows("frames") if f.kind == "kernel"), "thread")
+        return self.store.frames.of_language("kernel")
 
     def kernel_stack(self, thread: str) -> list[Frame]:
         """The kernel's frames of its last look, innermost first."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import compress, groupby
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Protocol
 
 from flatline.bundle.facts import Frame
 
+from ..frames import TOLD, Frames
 from .conditions import FieldTest
 from .fields import is_plain, plain_node, value_of
 from .logs import LogSearch, LogText
 from .stack import StackPattern
-from .stacks import TOLD, Stacks
+from .stacks import Stacks
+
+Rows = Sequence[Any]
 
 
 class Facts(Protocol):
@@ -23,9 +26,10 @@ class Facts(Protocol):
 
     def rows(self, table: str) -> list[Any]: ...
     def collected(self, table: str) -> bool: ...
+    def grouped(self, table: str, field: str) -> Mapping[Any, Rows]: ...
+    @property
+    def frames(self) -> Frames: ...
 
-
-Rows = Sequence[Any]
 
 _TOGETHER = frozenset({"thread", "process"})
 """Fields by which rows come one after the other: a stack is written frame by frame."""
@@ -58,12 +62,12 @@ class FactIndex:
     def __init__(self, facts: Facts, text_of: LogText = lambda _: "") -> None:
         self.facts = facts
         self.logs = LogSearch(facts.rows("logs"), text_of)
-        self._by_value: dict[tuple[str, str], dict[Any, list[Any]]] = {}
+        self._by_value: dict[tuple[str, str], Mapping[Any, Rows]] = {}
         self._number_of: dict[tuple[str, str], Mapping[Any, int]] = {}
-        self._by_node: dict[tuple[str, str], dict[Any, list[Any]]] = {}
-        self._passing: dict[tuple[str, int], tuple[Rows, Rows]] = {}
-        self._answered: dict[tuple[str, int], tuple[set[Any], set[Any]]] = {}
-        self._matching: dict[int, tuple[Rows, Rows]] = {}
+        self._by_node: dict[tuple[str, str], Mapping[Any, Rows]] = {}
+        self._passing: dict[tuple[str, FieldTest], tuple[Rows, Rows]] = {}
+        self._answered: dict[tuple[str, FieldTest], tuple[set[Any], set[Any]]] = {}
+        self._matching: dict[StackPattern, tuple[Rows, Rows]] = {}
 
     def rows(self, table: str) -> Rows:
         return self.facts.rows(table)
@@ -73,7 +77,7 @@ class FactIndex:
 
     def passing(self, table: str, test: FieldTest) -> tuple[Rows, Rows]:
         """(rows for which a test without references is true, rows for which it is unknown)."""
-        key = (table, id(test))
+        key = (table, test)
         if key not in self._passing:
             true, unknown = self._answers(table, test)
             self._passing[key] = self._picked(table, test.field, true), self._picked(table, test.field, unknown)
@@ -89,7 +93,7 @@ class FactIndex:
 
     def _answers(self, table: str, test: FieldTest) -> tuple[set[Any], set[Any]]:
         """(values of a field for which a test is true, values for which it is unknown)."""
-        key = (table, id(test))
+        key = (table, test)
         if key not in self._answered:
             truths = {value: test.check(value, {}) for value in self._numbers(table, test.field)}
             true = {value for value, truth in truths.items() if truth}
@@ -121,10 +125,10 @@ class FactIndex:
 
     def matching(self, pattern: StackPattern) -> tuple[Rows, Rows]:
         """(threads whose stack fits, threads whose stack could not be read)."""
-        if id(pattern) not in self._matching:
+        if pattern not in self._matching:
             fitting = self.stacks.fitting(pattern)
-            self._matching[id(pattern)] = fitting, self._without_stack
-        return self._matching[id(pattern)]
+            self._matching[pattern] = fitting, self._without_stack
+        return self._matching[pattern]
 
     @cached_property
     def _without_stack(self) -> Rows:
@@ -134,7 +138,7 @@ class FactIndex:
     @cached_property
     def stacks(self) -> Stacks:
         """The newest stacks. Where any thread of a process has one, a thread without has no Python frame."""
-        return Stacks(self._values("frames", "thread"), self.rows("threads"))
+        return Stacks(self.facts.frames, self.rows("threads"))
 
     def stack(self, thread: str) -> list[Frame]:
         """The newest Python and native stack of a thread, outermost frame first; [] when there is none."""
@@ -158,35 +162,35 @@ class FactIndex:
             numbers[None] += unknown
         return numbers
 
-    def _values(self, table: str, field: str) -> dict[Any, list[Any]]:
+    def _values(self, table: str, field: str) -> Mapping[Any, Rows]:
         if (table, field) not in self._by_value:
-            self._by_value[table, field] = _grouped(self.rows(table), field)
+            self._by_value[table, field] = self._grouped(table, field)
         return self._by_value[table, field]
 
-    def _nodes(self, table: str, field: str) -> dict[Any, list[Any]]:
+    def _grouped(self, table: str, field: str) -> Mapping[Any, Rows]:
+        """Rows by the value of a field; "unknown" is None."""
+        rows = self.rows(table)
+        if not rows or not is_plain(type(rows[0]), field):
+            return _by_value(rows, (value_of(row, field) for row in rows))
+        together = field in _TOGETHER
+        groups = self.facts.grouped(table, field) if together else _by_value(rows, map(attrgetter(field), rows))
+        if "unknown" not in groups:
+            return groups
+        known = {value: having for value, having in groups.items() if value not in (None, "unknown")}
+        return {**known, None: [*groups.get(None, ()), *groups["unknown"]]}
+
+    def _nodes(self, table: str, field: str) -> Mapping[Any, Rows]:
         if (table, field) not in self._by_node:
-            nodes: dict[Any, list[Any]] = {}
+            nodes: dict[Any, Rows] = {}
             for value, rows in self._values(table, field).items():
                 node = plain_node(value)
-                nodes[node] = nodes[node] + rows if node in nodes else rows
+                nodes[node] = [*nodes[node], *rows] if node in nodes else rows
             self._by_node[table, field] = nodes
         return self._by_node[table, field]
 
 
-def _grouped(rows: Rows, field: str) -> dict[Any, list[Any]]:
-    """Rows by the value of a field. A job of 25,000 threads has a million frames."""
+def _by_value(rows: Rows, values: Iterable[Any]) -> dict[Any, list[Any]]:
     groups: defaultdict[Any, list[Any]] = defaultdict(list)
-    if not rows or not is_plain(type(rows[0]), field):
-        for row in rows:
-            groups[value_of(row, field)].append(row)
-        return dict(groups)
-    if field in _TOGETHER:
-        for value, run in groupby(rows, attrgetter(field)):
-            groups[value].extend(run)
-    else:
-        for row, value in zip(rows, map(attrgetter(field), rows), strict=True):
-            groups[value].append(row)
-    unknown = groups.pop("unknown", [])
-    if unknown:
-        groups[None] = groups[None] + unknown
+    for row, value in zip(rows, values, strict=True):
+        groups[value].append(row)
     return dict(groups)

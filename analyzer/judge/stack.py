@@ -34,7 +34,7 @@ class FramePattern:
         return path == self.file or path.endswith("/" + self.file)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StackPattern:
     """A compiled pattern: runs of neighbouring frames, with any frames between the runs."""
 

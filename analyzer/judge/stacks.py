@@ -3,59 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
 from flatline.bundle.facts import Frame
 
+from ..frames import TOLD, Frames
 from ..merge import newest_sample
 from .stack import StackPattern
 
-TOLD = ("function", "qualname", "file", "kind", "depth", "sample")
-"""What is read of every frame, once: which stack is the newest, what a pattern asks, what rules look frames up by."""
-
-_told = attrgetter(*TOLD)
 _in_pattern = attrgetter("function", "qualname", "file")
 
 
 class Stacks:
-    """Python and native frames, outermost first; a pattern is held against each shape once.
+    """Python and native frames, outermost first; a pattern is held against each shape once."""
 
-    `frames` are those of each thread, of all looks and in any order; None: of threads nobody named.
-    """
-
-    def __init__(self, frames: Mapping[str | None, Sequence[Frame]], threads: Sequence[Any]) -> None:
+    def __init__(self, frames: Frames, threads: Sequence[Any]) -> None:
         self._frames = frames
         self._threads = threads
-        self._all_looks: dict[tuple[Any, ...], int] = {}
-        """What is told of all frames of a thread -> its number; threads of one number differ in nothing told."""
-        self._places_of_newest: list[list[int]] = []
-        self._shape_of_looks: list[int] = []
-        self._number_of: dict[str | None, int] = {}
         self._shapes: dict[tuple[Any, ...], int] = {}
         self._stack_of_shape: list[list[Frame]] = []
         """Of each shape one stack."""
         self._with_function: dict[str, set[int]] = defaultdict(set)
-        self._places: dict[tuple[int, int], Sequence[int] | None] = {}
+        self._places: dict[tuple[StackPattern, int], Sequence[int] | None] = {}
         self._no_stack = self._shape([])
-        for thread, rows in frames.items():
-            looks = tuple(map(_told, rows))
-            number = self._all_looks.setdefault(looks, len(self._all_looks))
-            if number == len(self._places_of_newest):
-                places = _newest(rows)
-                self._places_of_newest.append(places)
-                self._shape_of_looks.append(self._shape([rows[place] for place in places]))
-            self._number_of[thread] = number
+        one = {kind: thread for thread, kind in frames.kind_of.items()}
+        stacks = [frames.of[one[kind]] for kind in range(len(frames.kinds))]
+        self._newest = [_newest(rows) for rows in stacks]
+        """Of each kind of thread: where among its frames those of its newest stack are."""
+        self._shape_of_kind = [
+            self._shape([rows[place] for place in places]) for rows, places in zip(stacks, self._newest, strict=True)
+        ]
 
     def of(self, thread: str) -> list[Frame]:
         """[] when there is none."""
-        number = self._number_of.get(thread)
-        if number is None:
+        kind = self._kind_of(thread)
+        if kind is None:
             return []
-        rows = self._frames[thread]
-        return [rows[place] for place in self._places_of_newest[number]]
+        rows = self._frames.of[thread]
+        return [rows[place] for place in self._newest[kind]]
 
     def has(self, process: str) -> bool:
         """Whether any thread of a process has one."""
@@ -89,7 +77,7 @@ class Stacks:
         return [self._threads[number] for number in sorted(found)]
 
     def _places_in(self, pattern: StackPattern, shape: int) -> Sequence[int] | None:
-        key = id(pattern), shape
+        key = pattern, shape
         if key not in self._places:
             self._places[key] = pattern.places(self._stack_of_shape[shape])
         return self._places[key]
@@ -98,18 +86,18 @@ class Stacks:
     def _processes(self) -> frozenset[str]:
         return frozenset(
             thread.rpartition("/")[0]
-            for thread, number in self._number_of.items()
-            if thread is not None and self._places_of_newest[number]
+            for thread, kind in self._frames.kind_of.items()
+            if thread not in (None, "unknown") and self._newest[kind]
         )
 
     @cached_property
     def _times_told(self) -> Counter[tuple[Any, ...]]:
         """How many frames are told of alike."""
-        threads = Counter(self._number_of.values())
+        threads = Counter(self._frames.kind_of.values())
         told: Counter[tuple[Any, ...]] = Counter()
-        for looks, number in self._all_looks.items():
-            for frame, times in Counter(looks).items():
-                told[frame] += times * threads[number]
+        for kind, frames in enumerate(self._frames.kinds):
+            for frame, times in Counter(frames).items():
+                told[frame] += times * threads[kind]
         return told
 
     @cached_property
@@ -120,8 +108,12 @@ class Stacks:
         return shapes
 
     def _shape_of(self, thread: str) -> int:
-        number = self._number_of.get(thread)
-        return self._no_stack if number is None else self._shape_of_looks[number]
+        kind = self._kind_of(thread)
+        return self._no_stack if kind is None else self._shape_of_kind[kind]
+
+    def _kind_of(self, thread: str) -> int | None:
+        """None: there are no frames of it, or nobody named it."""
+        return None if thread == "unknown" else self._frames.kind_of.get(thread)
 
     def _shape(self, stack: list[Frame]) -> int:
         """The number of the shape of a stack: what a pattern can ask of it."""
