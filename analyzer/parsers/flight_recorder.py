@@ -2,7 +2,7 @@
 
     {"version": "2.10", "pg_config": {…}, "entries": [{"collective_seq_id": 7, "profiling_name": "nccl:all_reduce", …}]}
 
-    Collective sequence number: 7 has errors
+    Collective sequence number: 7 has errors        (older: Collective 7 at entry 6 errors)
     group info: 0:default_pg
     collective: nccl:all_reduce
     error msg: Culprit rank 1; Error type: COLLECTIVE_TYPE_MISMATCH, …
@@ -27,18 +27,24 @@ from .interface import LOOKAHEAD, Lines, Parsed, Parser
 MAX_CHARS = 8 * 1024**2
 MAX_HEAD = 128 * 1024
 """Characters among which a dump shows that it is one."""
+MAX_RANKS = 4096
 MAX_ENTRIES = 400
 """Of one dump: the last ones."""
 _MARKS = re.compile(r"""["'](?:entries|pg_config|pg_status|nccl_version|comm_lib_version|nccl_comm_state)["'] ?:""")
 _STATES = {"scheduled": "scheduled", "started": "started", "completed": "completed"}
 _HEAD = re.compile(
     r"(?:Not all ranks joining collective,? sequence number: |Collective sequence number: )(?P<seq>\d{1,18})"
+    r"|(?:Not all ranks joining collective|mismatch in the collective|Collective) (?P<old>\d{1,18}) at entry \d"
 )
-_REPORT_BEGINS = re.compile(r".{0,200}?(?:Not all ranks joining collective|Collective sequence number: \d)")
+_REPORT_BEGINS = re.compile(
+    r".{0,200}?(?:Not all ranks joining collective|Collective sequence number: \d|[Cc]ollective \d{1,18} at entry \d)"
+)
 _FIELD = re.compile(
-    r"(?:^|[\s\]:])(?P<name>internal record id|group info|collective(?: state| stack trace)?|missing ranks|error msg"
-    r"|total (?:in|out)put numel|(?:in|out)put sizes|world size|expected ranks) ?:(?: (?P<value>.{0,4000}))?$"
+    r"(?:^|[\s\]:])(?P<name>internal record id|group info|collective(?: state| stack trace)?|missing ranks"
+    r"|error m(?:sg|essage)|total (?:in|out)put numel|(?:in|out)put sizes|world size|expected ranks)"
+    r" ?:(?: (?P<value>.{0,4000}))?$"
 )
+_NEWER = {"error message": "error msg"}
 _CULPRIT = re.compile(r"Culprit rank (?P<rank>\d{1,6})")
 _NUMBERS = re.compile(r"\d{1,18}")
 
@@ -167,12 +173,16 @@ def parse_report(lines: Lines, start: int) -> Parsed | None:
         field = _FIELD.search(bare)
         if field is None or _HEAD.search(bare):
             break
-        fields.setdefault(field["name"], (field["value"] or "").strip())
+        fields.setdefault(_NEWER.get(field["name"], field["name"]), (field["value"] or "").strip())
         end = index + 1
     if not {"group info", "collective", "internal record id"} & fields.keys():
         return None
-    rows = tuple(_told(int(found["seq"]), fields, lines[start].number))
-    return Parsed(end, rows, frozenset(), f"flight recorder's report of collective {found['seq']}")
+    if found["old"] and fields.get("expected ranks", "").isdecimal():
+        # The older analyzer prints how many ranks were expected, not which.
+        fields["expected ranks"] = " ".join(map(str, range(min(int(fields["expected ranks"]), MAX_RANKS))))
+    seq = int(found["seq"] or found["old"])
+    rows = tuple(_told(seq, fields, lines[start].number))
+    return Parsed(end, rows, frozenset(), f"flight recorder's report of collective {seq}")
 
 
 def _told(seq: int, fields: Mapping[str, str], line: int) -> Iterator[Collective]:
@@ -189,7 +199,7 @@ def _told(seq: int, fields: Mapping[str, str], line: int) -> Iterator[Collective
 
 
 def _ranks(text: str) -> list[int]:
-    return sorted({int(number) for number in _NUMBERS.findall(text)})[:4096]
+    return sorted({int(number) for number in _NUMBERS.findall(text)})[:MAX_RANKS]
 
 
 PARSERS = (

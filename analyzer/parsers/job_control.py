@@ -14,7 +14,7 @@ from typing import Any
 from flatline.bundle.facts import Process, Thread, process_id, thread_id
 from flatline.texts.command_lines import rank_flags, role_of
 
-from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser
+from .interface import HOST, LOOKAHEAD, NO_PID, Line, Lines, Parsed, Parser
 from .process_rows import named
 
 _STOPPED = (
@@ -26,13 +26,14 @@ _ENDED = (
     r"Hangup|hangup|Exit -?\d{1,3}|exit -?\d{1,3}|Done(?:\(\d{1,3}\))?|done"
 )
 _JOB = re.compile(
-    rf"\[\d{{1,4}}\] {{0,3}}[+-]? {{0,3}}(?:(?P<pid>\d{{2,9}}) {{1,3}})?(?P<what>{_STOPPED}|{_ENDED}|Running|running)"
+    rf"\[(?P<job>\d{{1,4}})\] {{0,3}}[+-]? {{0,3}}(?:(?P<pid>\d{{2,9}}) {{1,3}})?"
+    rf"(?P<what>{_STOPPED}|{_ENDED}|Running|running)"
     r"(?: \(core dumped\))?(?: {2,}(?P<command>\S.{0,2000})| *)$"
 )
 _ALONE = re.compile(
     r"(?:zsh: )?(?P<what>[Ss]uspended \((?:tty (?:output|input)|signal)\))(?: {1,3}(?P<command>\S.{0,2000}))?$"
 )
-_BEGUN = re.compile(r"\[\d{1,4}\] (?P<pid>[1-9]\d{1,6})$")
+_BEGUN = re.compile(r"\[(?P<job>\d{1,4})\] (?P<pid>[1-9]\d{1,6})$")
 """What a shell prints when a job goes to the background."""
 _SIGNALS = {"STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22}
 _BY_WORD = {"tty input": 21, "tty output": 22, "signal": 19}
@@ -49,8 +50,19 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     found = _JOB.match(line.bare) or _ALONE.match(line.bare)
     if found is None:
         return None
-    pid = int(found["pid"]) if found.re is _JOB and found["pid"] else NO_PID
+    pid = _pid_of(found, lines, start) if found.re is _JOB else NO_PID
     return Parsed(start + 1, tuple(_rows(line, pid, found["what"], found["command"] or "")), about=found["what"])
+
+
+def _pid_of(found: re.Match[str], lines: Lines, start: int) -> int:
+    """As the line says, or as the shell said when it put the job of that number into the background."""
+    if found["pid"]:
+        return int(found["pid"])
+    for line in reversed(lines[max(0, start - LOOKAHEAD) : start]):
+        begun = _BEGUN.match(line.bare)
+        if begun is not None and begun["job"] == found["job"]:
+            return int(begun["pid"])
+    return NO_PID
 
 
 def _rows(line: Line, pid: int, what: str, command: str) -> Iterator[Any]:
@@ -84,6 +96,6 @@ def _outcome(what: str) -> tuple[Any, int | None, int | None]:
 
 _BEGINS = re.compile(
     rf"\[\d{{1,4}}\] {{0,3}}[+-]? {{0,3}}(?:\d{{2,9}} {{1,3}})?(?:{_STOPPED}|{_ENDED}|Running|running)"
-    rf"|(?:zsh: )?[Ss]uspended \(|{re.sub('P<pid>', ':', _BEGUN.pattern)}"
+    rf"|(?:zsh: )?[Ss]uspended \(|{re.sub('P<[a-z]+>', ':', _BEGUN.pattern)}"
 )
 PARSERS = (Parser("shell-job", _BEGINS, parse, is_log=True),)

@@ -111,3 +111,35 @@ def test_a_report_of_ranks_that_have_not_come_names_those_that_have() -> None:
 
 def test_a_head_without_its_fields_is_left_alone() -> None:
     assert parse_report(list(cleaned(["Collective sequence number: 7 has errors", "bye"])), 0) is None
+
+
+OLDER = """\
+Not all ranks joining collective 31 at entry 30
+group info: 2:tp
+collective: nccl:all_gather
+missing ranks: {3}
+input sizes: [[8]]
+output sizes: [[32]]
+expected ranks: 4
+collective state: started
+collective stack trace:
+ all_gather at /v/site-packages/torch/distributed/distributed_c10d.py:3100
+Collective 32 at entry 31 errors
+group info: 2:tp
+collective: nccl:broadcast
+expected ranks: 4
+collective state: scheduled
+error message: Culprit rank 0; MatchState.COLLECTIVE_TYPE_MISMATCH
+"""
+
+
+def test_the_report_of_an_older_analyzer_says_how_many_ranks_were_expected() -> None:
+    lines = list(cleaned(OLDER.split("\n")))
+    missing = parse_report(lines, 0)
+    differs = parse_report(lines, next(i for i, line in enumerate(lines) if line.bare.endswith("errors")))
+    assert missing is not None
+    assert differs is not None
+    assert [(row.rank, row.seq, row.op, row.state) for row in missing.rows] == [
+        (rank, 31, "ALL_GATHER", "started") for rank in (0, 1, 2)
+    ]
+    assert [(row.rank, row.seq, row.op) for row in differs.rows] == [(rank, 32, "BROADCAST") for rank in (1, 2, 3)]

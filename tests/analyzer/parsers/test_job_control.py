@@ -46,6 +46,12 @@ def test_the_command_and_the_pid_are_told():
     )
 
 
+def test_a_job_that_ends_without_its_pid_is_the_one_that_was_put_into_the_background():
+    text = "$ python a.py &\n[1] 501\n$ python b.py &\n[2] 502\nstep 3\n[2]+  Stopped                 python b.py\n"
+    pids = [p.pid for b in blocks_of(text) if b.kind == "shell-job" for p in rows_of(b, Process)]
+    assert pids == [501, 502, 502]
+
+
 def test_bash_says_it_in_these_words():
     script = "set -m; sleep 99 & kill -STOP $!; until jobs | grep Stopped; do :; done; kill -KILL %1; wait %1"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False)
