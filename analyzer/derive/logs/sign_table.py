@@ -210,6 +210,7 @@ SIGNS: tuple[SignPattern, ...] = (
         "ended",
         "the device refused",
         r"CUDA out of memory",
+        r"OMP: Error #\d",
         r"\bCUDA error: ",
         r"HIP error: ",
         r"CUDNN_STATUS_|CUBLAS_STATUS_",
@@ -224,7 +225,8 @@ SIGNS: tuple[SignPattern, ...] = (
         "ended",
         "a call of NCCL failed",
         r"NCCL WARN (?!.*(?:[Ff]ailed to|[Cc]ould not) (?:open|find|load))"
-        r".*(?:[Ff]ail(?:ed|ure)|[Ee]rror\b|Duplicate GPU|No (?:usable|interface|space left)|unsupported|[Mm]ismatch)",
+        r".*(?:[Ff]ail(?:ed|ure)|[Ee]rror\b|Duplicate GPU|No (?:usable|interface|space left)|unsupported|[Mm]ismatch"
+        r"|Got completion (?:from|with))",
     ),
     _sign(
         "ended", "the port is taken", r"server socket has failed to listen", r"(?:EADDRINUSE|[Aa]ddress already in use)"
@@ -313,7 +315,8 @@ OF_AN_ERROR = re.compile(
 """The beginning of a line that belongs to an error which is told above or below it."""
 
 PROMPT = re.compile(
-    r"(?i)(?:\[y(?:es)?/n(?:o)?\]|\(y(?:es)?/n(?:o)?(?:/[^)]{1,40})?\))[?:]?\s*\S?$"
+    r"(?i)(?:\[y(?:es)?/n(?:o)?\]|\(y(?:es)?/n(?:o)?(?:/[^)]{1,40})?\)"
+    r"|\(\[y(?:es)?\]/n(?:o)?\)|\(y(?:es)?/\[n(?:o)?\]\))[?:]?\s*\S?$"
     r"|(?:password|passphrase|passcode|username|verification code|api key|access token)\b.{0,160}:\s*$"
     r"|\b(?:enter|type|choose|select|paste) (?:your |an? |the )?\w[^:]{0,60}[:?]\s*$"
     r"|^\(?i?pdb(?:\+\+)?[)>] ?$|^>>> ?$|\bpress (?:any key|enter|return)\b[^:]{0,30}$"
