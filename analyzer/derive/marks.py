@@ -17,6 +17,8 @@ _SWALLOWED = {
     "asyncio-exception": "an event loop swallowed an error",
     "printed-exception": "an error was caught and printed",
     "exception": "it ended with an error",
+    "unraisable": "a destructor or a callback swallowed an error",
+    "not-writable": "found",
 }
 _NOT_TELLING = frozenset({"start", *_STATES})
 

@@ -19,6 +19,7 @@ MOST_EVENTS = 60
 """Of one process that become facts, the last ones; the text has all."""
 MOST_STANDPOINTS = 8
 MOST_TRIED = 3
+_KEPT = frozenset({"start", "unraisable", "not-writable"})
 _OPEN = {"import": "import-open", "phase": "phase-open"}
 
 
@@ -30,7 +31,8 @@ class Recorder:
     limit_s = 6.0
     spans_window = False
     reads = (
-        "TMPDIR/flatline-recorder-*/ring and FLATLINE_RECORDER_DIR/flatline-ring-*, as the job's user",
+        "TMPDIR/flatline-recorder-*/{ring,faulthandler.txt}, as the job's user",
+        "FLATLINE_RECORDER_DIR/flatline-ring-*, as the job's user",
         "/proc/PID/status",
         "/proc/locks",
     )
@@ -55,7 +57,10 @@ class Recorder:
             if one.ring is None:
                 yield Gap("partial", one.problem, target=process_id(one.pid), tables=self.tables)
             else:
-                yield Artefact(f"recorder/{one.pid}{'' if one.is_alive else '-ended'}.txt", text(one, now))
+                name = f"recorder/{one.pid}{'' if one.is_alive else '-ended'}"
+                yield Artefact(f"{name}.txt", text(one, now))
+                if one.stacks:
+                    yield Artefact(f"{name}-stacks.txt", one.stacks)
         rings = [one for one in found if one.ring is not None]
         if rings:
             events = [row for one in rings for row in event_rows(one, now)]
@@ -103,7 +108,7 @@ def event_rows(found: Found, now: int) -> list[RecorderEvent]:
 def _last(ring: Ring) -> Sequence[Event]:
     """The start, errors, and of the rest the last ones."""
     late = ring.events[-MOST_EVENTS:]
-    early = [one for one in ring.events[:-MOST_EVENTS] if one.kind == "start" or "exception" in one.kind]
+    early = [one for one in ring.events[:-MOST_EVENTS] if one.kind in _KEPT or "exception" in one.kind]
     return [*early[:MOST_EVENTS], *late]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..confine import Confined
 from ..linux.procfs import ProcFS
@@ -15,6 +15,9 @@ from .ring import Ring
 
 MOST_NAMES = 4000
 """Of one folder that are looked at for what dead processes left."""
+MOST_STACKS = 1 << 18
+_LATE = b"Timeout ("
+"""How such a dump begins; those for which a signal asked do not."""
 MOST_LEFT = 64
 """Rings of dead processes that are read, those that were written last first."""
 
@@ -41,6 +44,8 @@ class Found:
     is_alive: bool
     ring: Ring | None = None
     problem: str = ""
+    stacks: bytes = b""
+    """At level debug: what faulthandler printed when nothing had been marked for a while, the last time."""
 
 
 def wanted(proc: ProcFS, targets: Sequence[Target], environments: Mapping[int, Mapping[str, str]]) -> list[Wanted]:
@@ -61,6 +66,11 @@ def _wanted(proc: ProcFS, target: Target, environment: Mapping[str, str]) -> Wan
 
 def find(job: Confined, processes: Sequence[Wanted]) -> Iterator[Found]:
     """The ring of each process, then those that dead ones left: in the folder for them, or children of the job's."""
+    folders = list(dict.fromkeys(folder for one in processes for folder in one.folders))
+    yield from (replace(found, stacks=_stacks(job, found, folders)) for found in _find(job, processes))
+
+
+def _find(job: Confined, processes: Sequence[Wanted]) -> Iterator[Found]:
     seen: set[str] = set()
     for one in processes:
         name = places.folder_name(one.own_pid, one.start_ticks)
@@ -107,6 +117,21 @@ def _written(job: Confined, place: tuple[str, str]) -> float:
         return job.stat("/".join(place), follow=False).st_mtime
     except OSError:
         return 0.0
+
+
+def _stacks(job: Confined, found: Found, folders: Sequence[str]) -> bytes:
+    pid, ticks = (found.ring.number(key) if found.ring else None for key in ("pid", "ticks"))
+    for above in folders if ticks is not None else ():
+        folder = f"{above}/{places.folder_name(pid, ticks or 0)}"
+        try:
+            must_be_private(job, folder, places.DUMP)
+            begin = max(0, job.stat(f"{folder}/{places.DUMP}").st_size - MOST_STACKS)
+            printed = job.read(f"{folder}/{places.DUMP}", begin, MOST_STACKS)
+        except OSError:
+            continue
+        last = printed.rfind(_LATE)
+        return printed[last:] if last >= 0 else b""
+    return b""
 
 
 def _read(job: Confined, pid: int, folder: str, file: str, *, is_alive: bool) -> Found | None:

@@ -1,6 +1,7 @@
 """Where the files of a recorder lie, as `start/sitecustomize.py` names them.
 
-    <tmp>/flatline-recorder-<pid>-<start ticks>/                 private to the process; the ring is ``ring`` in it
+    <tmp>/flatline-recorder-<pid>-<start ticks>/                 private to the process; the ring is ``ring`` in it,
+                                                                 stacks are in ``faulthandler.txt``
     <FLATLINE_RECORDER_DIR>/flatline-ring-<pid>-<start ticks>    the ring, where it is to be kept
 
 `pid` is what the process calls itself, <tmp> its TMPDIR, else /tmp.
@@ -9,6 +10,7 @@
 from __future__ import annotations
 
 RING = "ring"
+DUMP = "faulthandler.txt"
 FOLDER_BEGINS = "flatline-recorder-"
 KEPT_BEGINS = "flatline-ring-"
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 SNIPPET = '''\
 # --- flatline: stacks of all threads on signal 50, and marks, in one file that survives a kill ---
+# (first in the script, but below its docstring and any `from __future__ import`, which Python wants before all else)
 import atexit, faulthandler, os, sys, threading, time
 _flatline = open(  # for the job's user alone, and through no link that another has laid
     os.path.join(os.environ.get("TMPDIR", "/tmp"), "flatline-%d.txt" % os.getpid()), "a", buffering=1,
@@ -27,14 +31,52 @@ atexit.register(flatline_mark, "exit")
 '''
 
 
+EPILOG = """\
+examples:
+  flatline snippet                               # to paste in
+  flatline snippet train.py > train_marked.py    # the script with the lines in their place
+"""
+
+
 def main(argv: Sequence[str]) -> int:
-    """Print it."""
+    """Print it, or the script with it."""
     parser = argparse.ArgumentParser(
         prog="flatline snippet",
         description="Lines for the top of a script, where `flatline run` or the recorder cannot be used.",
-        epilog="example: flatline snippet | cat - train.py > train_marked.py",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.parse_args(argv)
-    print(SNIPPET, end="")
+    parser.add_argument("script", nargs="?", default="", metavar="SCRIPT", help="print this with the lines in place")
+    script = parser.parse_args(argv).script
+    if not script:
+        print(SNIPPET, end="")
+        return 0
+    try:
+        text = marked(Path(script).read_bytes())
+    except (OSError, SyntaxError, ValueError) as error:
+        parser.error(f"{script}: {error.strerror if isinstance(error, OSError) else error}")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
     return 0
+
+
+def marked(source: bytes) -> bytes:
+    """The script, in its own encoding, with the lines below what must stay first: its docstring and what it takes from
+    the future. SyntaxError for what is no Python."""
+    last = 0
+    for number, statement in enumerate(ast.parse(source).body):
+        is_docstring = number == 0 and isinstance(statement, ast.Expr) and _is_text(statement.value)
+        is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        if not (is_docstring or is_future or statement.lineno <= last):  # or goes on behind a semicolon
+            break
+        last = statement.end_lineno or last
+    lines = source.splitlines(keepends=True)
+    if not last:  # below the line of the interpreter and that of the encoding
+        last = next((n for n, line in enumerate(lines[:2]) if not line.startswith(b"#")), min(2, len(lines)))
+    head = b"".join(lines[:last])
+    return head + (b"" if not head or head.endswith(b"\n") else b"\n") + SNIPPET.encode() + b"".join(lines[last:])
+
+
+def _is_text(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)

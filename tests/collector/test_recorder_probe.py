@@ -81,6 +81,21 @@ def test_a_child_that_was_killed_still_says_where_it_was(job, tmp_path):
     assert [one.path for one in artefacts(items)] == [f"recorder/{process.pid}.txt", f"recorder/{child}-ended.txt"]
 
 
+def test_stacks_that_were_printed_when_it_fell_silent_are_taken(start, tmp_path):
+    (tmp_path / "job.py").write_text("import threading\ndef train(): threading.Event().wait()\ntrain()\n")
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FLATLINE_")}
+    env |= {"TMPDIR": str(tmp_path), "FLATLINE_RECORDER": "debug", "FLATLINE_RECORDER_DUMP": "0.2"}
+    process = start([sys.executable, tmp_path / "job.py"], env=environment(env))
+    name = f"recorder/{process.pid}-stacks.txt"
+
+    def taken() -> dict[str, str | bytes]:
+        return {one.path: one.content for one in artefacts(gather(tmp_path, process.pid))}
+
+    wait_until(lambda: name in taken(), what="they are printed", seconds=60)
+    wait_until(lambda: b"in train" in taken()[name], what="they are whole", seconds=60)
+    assert taken()[name].startswith(b"Timeout (")
+
+
 def test_a_job_without_the_recorder_gives_nothing(start, tmp_path):
     process = start(["sleep", "600"])
     assert not [item for item in gather(tmp_path, process.pid) if not isinstance(item, Doing)]

@@ -8,6 +8,7 @@ Python 3.7 to 3.14, standard library, ASCII. Whatever goes wrong in here, the jo
     FLATLINE_RECORDER_DIR     an existing private folder for the rings, which are then kept after the process's end
     FLATLINE_RECORDER_LINES   stderr, stdout or paths, separated by commas: each event also as a line there
     FLATLINE_RECORDER_SIGNAL  the signal for faulthandler; 0 for none
+    FLATLINE_RECORDER_DUMP    at level debug: after so many seconds without a mark all stacks are printed; 0: never
 
 The ring is a file of 65536 bytes named ``ring``, in the folder that flatline.collector.stacks.faulthandler describes,
 or ``<FLATLINE_RECORDER_DIR>/flatline-ring-<pid>-<start ticks>``:
@@ -35,6 +36,8 @@ SIZE, HEAD, SLOT = 65536, 8192, 256
 OPEN_SLOTS = 16
 EVENTS_AT = HEAD + OPEN_SLOTS * SLOT
 EVENT_SLOTS = (SIZE - EVENTS_AT) // SLOT
+DUMP_AFTER_S = 300.0  # at level debug: all stacks once nothing was marked for so long
+MOST_DUMPED = 1 << 20
 SIGNAL = 50  # a real-time one: what jobs and libraries handle themselves are SIGUSR1, SIGUSR2 and SIGTERM
 
 # Where a mapped page can wait for a server for ever, or (copy on write) end in SIGBUS on a full disk.
@@ -63,6 +66,10 @@ SECRET_ENDS = ("_pass", "-pass", "_pw", "-pw")
 SECRET_NAMES = ("pass", "pw", "sig")  # only as the whole name
 SECRET_BEGINS = ("hf_", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-", "xoxb-", "xoxp-", "AKIA", "ASIA", "eyJ",
                  "ya29.", "AIza", "npm_", "pypi-", "dop_v1_", "shpat_", "r8_", "nvapi-", "wandb_v1")  # fmt: skip
+OUTPUT_FLAGS = frozenset(
+    """log log-file logfile log-path output-dir out-dir outdir output-path log-dir logdir logging-dir save-dir save-path
+    checkpoint-dir ckpt-dir work-dir default-root-dir save""".split()
+)
 SCHEMES = ("bearer", "basic", "token", "digest", "negotiate")  # what is secret is the word after it
 USER_FLAGS = ("-u", "-U", "--user", "--proxy-user")
 PARTS = {ord(mark): " " for mark in ",;&{}[]()<>|?=:\"'`\\"}
@@ -223,9 +230,7 @@ class Ring:
 
     def refuse_unfit_text(self, folder: str) -> None:
         """By the text of the path: nothing is touched there."""
-        at = os.path.abspath(folder).rstrip("/") + "/"
-        holding = [m for m in self.mounts if at.startswith(mount_point(m).rstrip("/") + "/")]
-        if holding and is_unfit(max(reversed(holding), key=lambda m: len(m[4]))):  # of several at a place the last
+        if is_on_unfit(os.path.abspath(folder), self.mounts):
             raise OSError("no local file system")
 
     def private(self, folder: str) -> str:
@@ -354,6 +359,9 @@ class Recorder:
         self.ring = Ring()
         self.lines = None  # type: Any
         self.ident = getattr(_thread, "get_native_id", lambda: 0)
+        self.dump_after = wished_dump() if level == "debug" else 0.0
+        self.dump_due = 0
+        self.set_dump = None  # type: Any
 
     def start(self, how: str) -> None:
         why_no_ring = ""
@@ -369,6 +377,9 @@ class Recorder:
         self.note("start", how)
         if why_no_ring:
             self.note("no-ring", why_no_ring)
+        if how == "exec" and self.ring.mounts:
+            for text in guarded(list, refused_outputs(self.ring.mounts)) or ():
+                self.note("not-writable", text)
         if self.lines:  # who asked for lines has no ring at hand; the ring has all this in its header
             for line in header(how, self.began, self.level).splitlines():
                 if line.startswith((b"python", b"argv", b"cwd", b"env")):
@@ -387,6 +398,15 @@ class Recorder:
             self.ring.event(now, self.ident(), kind.encode("ascii"), text)
         if self.lines:
             self.line(kind, text, now)
+        if self.set_dump and self.ring.dump is not None and now >= self.dump_due:
+            self.dump_later(now)
+
+    def dump_later(self, now: int) -> None:
+        """All stacks into the dump, unless there is a mark in time. Seldom set anew: each time starts a thread."""
+        self.dump_due = now + int(self.dump_after * 1e8)
+        if os.fstat(self.ring.dump.fileno()).st_size > MOST_DUMPED:
+            os.ftruncate(self.ring.dump.fileno(), 0)
+        self.set_dump(self.dump_after, file=self.ring.dump)
 
     def line(self, kind: str, text: bytes, now: int) -> None:
         age = (now - self.began) / 1e9
@@ -437,6 +457,7 @@ class Recorder:
         """In a forked child: another ring, for both would write into the same."""
         try:
             old, self.ring = self.ring, Ring()  # whatever happens now: the parent's files are not ours
+            self.dump_due = 0
             if called_from(2) == "_execute_child":  # subprocess with preexec_fn: exec follows at once
                 return
             inside = b", ".join(b"%s %s" % key for key, held in old.open.items() if held).decode("ascii")
@@ -457,6 +478,47 @@ class Recorder:
             self.ring.let_go()
         except Exception:
             pass
+
+
+def refused_outputs(mounts: "list[list[bytes]]") -> "Iterable[str]":
+    """Of the log and the folders that the arguments name: those that we, the job's user, may not write."""
+    with open("/proc/self/cmdline", "rb") as cmdline:
+        words = [os.fsdecode(word) for word in cmdline.read().split(b"\0")]
+    for word, following in zip(words, words[1:]):
+        flag, equals, value = word.partition("=")
+        path = value if equals else following
+        if flag.startswith("--") and flag[2:].replace("_", "-") in OUTPUT_FLAGS and path and not path.startswith("-"):
+            place = nearest_place(path, mounts)
+            if place and not os.access(place, os.W_OK):
+                yield "%s %s: %s may not be written" % (flag, masked(path), masked(place))
+
+
+def nearest_place(path: str, mounts: "list[list[bytes]]") -> str:
+    """The file or folder, or the first above that exists, links followed; "" where a mount on the way may wait."""
+    left, at = os.path.abspath(path).split("/")[1:], ""
+    for _ in range(64):
+        if not left:
+            break
+        inner = at + "/" + left[0]
+        if is_on_unfit(inner, mounts):
+            return ""
+        try:
+            if os.path.islink(inner):
+                target = os.path.normpath(os.path.join(at or "/", os.readlink(inner)))
+                left, at = target.split("/")[1:] + left[1:], ""
+                continue
+            os.lstat(inner)
+        except OSError:
+            break
+        at, left = inner, left[1:]
+    return at or "/"
+
+
+def is_on_unfit(path: str, mounts: "list[list[bytes]]") -> bool:
+    """By the text of the path: nothing is touched there."""
+    at = path.rstrip("/") + "/"
+    holding = [m for m in mounts if at.startswith(mount_point(m).rstrip("/") + "/")]
+    return bool(holding) and is_unfit(max(reversed(holding), key=lambda m: len(m[4])))  # of several at a place the last
 
 
 def called_from(depth: int) -> str:
@@ -499,6 +561,13 @@ def wished_signal() -> int:
         return int(os.environ.get("FLATLINE_RECORDER_SIGNAL", SIGNAL))
     except ValueError:
         return SIGNAL
+
+
+def wished_dump() -> float:
+    try:
+        return float(os.environ.get("FLATLINE_RECORDER_DUMP", DUMP_AFTER_S))
+    except ValueError:
+        return DUMP_AFTER_S
 
 
 def own_ticks() -> int:
@@ -757,13 +826,28 @@ def after_logging(module: "Any", recorder: "Recorder") -> None:
         recorder.note("logging", "basicConfig")
         return basic(*args, **kwargs)
 
-    module.basicConfig = like(told, basic)
+    module.basicConfig = phase_of(like(told, basic), "set up logging", recorder)
+    opened = module.FileHandler.__init__
+
+    def file_handler(self: "Any", filename: "Any", *args: "Any", **kwargs: "Any") -> "Any":
+        recorder.note("logging", "FileHandler " + masked(str(filename)))
+        return opened(self, filename, *args, **kwargs)
+
+    module.FileHandler.__init__ = like(file_handler, opened)
+
+
+def is_compiling() -> bool:
+    """Whether torch.compile reads the job's code instead of running it: then it reads what was there without us."""
+    compiler = sys.modules.get("torch.compiler")
+    return compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling()
 
 
 def phase_of(function: "Callable[..., Any]", name: str, recorder: "Recorder") -> "Any":
     """`function` as a phase of its own."""
 
     def told(*args: "Any", **kwargs: "Any") -> "Any":
+        if is_compiling():
+            return function(*args, **kwargs)
         recorder.enter("phase", name)
         try:
             return function(*args, **kwargs)
@@ -773,14 +857,97 @@ def phase_of(function: "Callable[..., Any]", name: str, recorder: "Recorder") ->
     return like(told, function)
 
 
-def after_distributed(module: "Any", recorder: "Recorder") -> None:
-    for name in ("init_process_group", "destroy_process_group"):
-        setattr(module, name, phase_of(getattr(module, name), name, recorder))
+def once(owner: "Any", name: str, phase: str, recorder: "Recorder") -> None:
+    """The first call of a function that is called in every step is a phase; then all is as it was."""
+    function = getattr(owner, name)
+
+    def told(*args: "Any", **kwargs: "Any") -> "Any":
+        if getattr(owner, name) is not wrapper or is_compiling():  # who has kept it calls it for ever
+            return function(*args, **kwargs)
+        setattr(owner, name, function)
+        recorder.enter("phase", phase)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            recorder.leave("phase", phase)
+
+    wrapper = like(told, function)
+    setattr(owner, name, wrapper)
 
 
-def after_serialization(module: "Any", recorder: "Recorder") -> None:
-    for name in ("save", "load"):
-        setattr(module, name, phase_of(getattr(module, name), "torch." + name, recorder))
+def after_phases(module: "Any", recorder: "Recorder") -> None:
+    for path, phase in PHASES[module.__name__]:
+        *owners, name = path.split(".")
+        owner = getattr(module, owners[0], None) if owners else module
+        function = getattr(owner, name, None)
+        if function is not None:
+            setattr(owner, name, phase_of(function, phase, recorder))
+
+
+def after_dataloader(module: "Any", recorder: "Recorder") -> None:
+    after_phases(module, recorder)
+    once(module._BaseDataLoaderIter, "__next__", "first batch", recorder)
+
+
+def after_optimizer(module: "Any", recorder: "Recorder") -> None:
+    """From the first optimizer on until its first step has returned: the phase "first step"."""
+    made = module.Optimizer.__init__
+
+    def told(self: "Any", *args: "Any", **kwargs: "Any") -> None:
+        made(self, *args, **kwargs)
+        if module.Optimizer.__init__ is wrapper:
+            module.Optimizer.__init__ = made
+            guarded(first_step, type(self), recorder)
+
+    wrapper = like(told, made)
+    module.Optimizer.__init__ = wrapper
+
+
+def first_step(optimizer: "Any", recorder: "Recorder") -> None:
+    step = optimizer.step
+
+    def told(*args: "Any", **kwargs: "Any") -> "Any":
+        if optimizer.step is not wrapper or is_compiling():  # a scheduler of learning rates keeps it for ever
+            return step(*args, **kwargs)
+        try:
+            return step(*args, **kwargs)
+        finally:
+            optimizer.step = step
+            recorder.leave("phase", "first step")
+
+    wrapper = like(told, step)
+    optimizer.step = wrapper
+    recorder.enter("phase", "first step")
+
+
+def after_module(module: "Any", recorder: "Recorder") -> None:
+    """Evaluation: from `eval()` of a model that was told to train before, until it is told to train again."""
+    after_phases(module, recorder)
+    train, evaluate = module.Module.train, module.Module.eval
+    root = []  # type: list[int]
+    inside = []  # type: list[int]
+    evaluated = []  # type: list[int]
+
+    def told_train(self: "Any", mode: bool = True) -> "Any":
+        if inside or not mode or is_compiling():  # it goes through all modules of the model
+            return train(self, mode)
+        root[:] = [id(self)]
+        if evaluated:
+            evaluated.clear()
+            recorder.leave("phase", "evaluation")
+        inside.append(1)
+        try:
+            return train(self, mode)
+        finally:
+            inside.clear()
+
+    def told_eval(self: "Any") -> "Any":
+        if not evaluated and not inside and not is_compiling() and root == [id(self)]:
+            evaluated.append(1)
+            recorder.enter("phase", "evaluation")
+        return evaluate(self)
+
+    module.Module.train, module.Module.eval = like(told_train, train), like(told_eval, evaluate)
 
 
 def like(wrapper: "Any", wrapped: "Any") -> "Any":
@@ -798,9 +965,27 @@ AFTER = {
     "logging": after_logging,
     "threading": after_threading,
     "traceback": after_traceback,
-    "torch.distributed.distributed_c10d": after_distributed,
-    "torch.serialization": after_serialization,
+    "torch.nn.modules.module": after_module,
+    "torch.optim.optimizer": after_optimizer,
+    "torch.utils.data.dataloader": after_dataloader,
 }
+PHASES = {  # what is called seldom, and can take its time
+    "argparse": [("ArgumentParser.parse_known_args", "parse arguments")],
+    "huggingface_hub._snapshot_download": [("snapshot_download", "download")],
+    "huggingface_hub.file_download": [("hf_hub_download", "download")],
+    "logging.config": [("dictConfig", "set up logging"), ("fileConfig", "set up logging")],
+    "torch._inductor.compile_fx": [("compile_fx", "compile")],
+    "torch.distributed.distributed_c10d": [
+        ("init_process_group", "init_process_group"),
+        ("destroy_process_group", "destroy_process_group"),
+    ],
+    "torch.hub": [("download_url_to_file", "download")],
+    "torch.nn.modules.module": [("Module.to", "model to device"), ("Module.cuda", "model to device")],
+    "torch.serialization": [("save", "torch.save"), ("load", "torch.load")],
+    "torch.utils.data.dataloader": [("DataLoader.__iter__", "start DataLoader")],
+}
+for _name in PHASES:
+    AFTER.setdefault(_name, after_phases)
 
 
 def hook_exceptions(recorder: "Recorder") -> None:
@@ -872,6 +1057,31 @@ def hook_signals(recorder: "Recorder") -> None:
     signal.getsignal = like(lambda number: shown(get_handler(number)), get_handler)
 
 
+def hook_dump(recorder: "Recorder") -> None:
+    """At level debug: all stacks once nothing was marked for a while. A process has one such timer: when the job wants
+    it, it is the job's. Its thread is not there while the job forks: Python 3.12 would warn of it."""
+    import faulthandler
+
+    set_dump, cancel = faulthandler.dump_traceback_later, faulthandler.cancel_dump_traceback_later
+
+    def given_up(*args: "Any", **kwargs: "Any") -> "Any":
+        recorder.set_dump = None
+        return set_dump(*args, **kwargs)
+
+    def pause() -> None:
+        if recorder.set_dump:
+            cancel()
+
+    def resume() -> None:
+        if recorder.set_dump and recorder.ring.dump is not None:
+            guarded(recorder.dump_later, time.monotonic_ns())
+
+    recorder.set_dump = set_dump
+    faulthandler.dump_traceback_later = like(given_up, set_dump)
+    os.register_at_fork(before=pause, after_in_parent=resume)
+    resume()
+
+
 def record() -> None:
     """Begin in this process. Returns nothing and raises nothing."""
     level = os.environ.get("FLATLINE_RECORDER", "light").strip().lower()
@@ -889,6 +1099,8 @@ def record() -> None:
     if recorder.level == "debug":
         guarded(hook_signals, recorder)
         guarded(hook_audit, recorder)
+        if recorder.dump_after > 0:
+            guarded(hook_dump, recorder)
     atexit.register(recorder.ended)
     hook_exit(recorder)
     os.register_at_fork(
