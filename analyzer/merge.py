@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from flatline.bundle.facts import HEAVY_SAMPLE, Frame, MissingFact, Thread, ThreadSample, Timeout
+from flatline.bundle.facts import HEAVY_SAMPLE, Frame, MissingFact, PollSet, Thread, ThreadSample, Timeout
 from flatline.bundle.format import LedgerEntry
 
 _HOST = re.compile(r"^h\d+(?=/|$)")
@@ -32,6 +32,7 @@ def merge_rows(tables: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
         threads = [_latest(rows) for rows in _grouped(merged["threads"], "id")]
         threads = _with_last_sample(threads, merged.get("thread_samples", []))
         threads = _with_timeouts(threads, merged.get("timeouts", []))
+        threads = _with_poll_sets(threads, merged.get("poll_sets", []))
         merged["threads"] = _with_python_names(threads, merged.get("frames", []))
     if "frames" in merged:
         merged["frames"] = _with_sources(merged["frames"])
@@ -169,6 +170,19 @@ def _with_timeouts(threads: Sequence[Thread], timeouts: Sequence[Timeout]) -> li
         if call is None or row is None or call.name != row.syscall or not call.timed or call.timeout_s is not None:
             return thread
         return replace(thread, syscall=replace(call, timeout_s=row.seconds))
+
+    return [filled(thread) for thread in threads] if found else list(threads)
+
+
+def _with_poll_sets(threads: Sequence[Thread], poll_sets: Sequence[PollSet]) -> list[Thread]:
+    """The descriptors that a poll watches, which stand in the thread's memory, put into the call they belong to."""
+    found = {row.thread: row for row in poll_sets}
+
+    def filled(thread: Thread) -> Thread:
+        call, row = thread.syscall, found.get(thread.id)
+        if call is None or row is None or call.name != row.syscall or call.watches is not None:
+            return thread
+        return replace(thread, syscall=replace(call, watches=row.fds))
 
     return [filled(thread) for thread in threads] if found else list(threads)
 

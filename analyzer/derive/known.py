@@ -224,6 +224,11 @@ def _library_part(stack: Stack) -> Iterator[Frame]:
         yield frame
 
 
+def native_wait(frame: Frame) -> KnownWait | None:
+    """The wait that one frame of C or C++ is, whatever is around it."""
+    return _row_of("native", frame.function, "", frame.module or "") if frame.kind == "native" else None
+
+
 def _by_function(rows: Iterable[KnownWait]) -> dict[str, list[KnownWait]]:
     index: dict[str, list[KnownWait]] = {}
     for row in rows:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from flatline.bundle.facts import Strength, Thread, WaitEdge
 
+from .edges.bynative import find_by_native
 from .edges.bystack import find_by_stack, find_idle_worker, find_join_by_stack, find_missing_file
 from .edges.children import find_child, find_vfork
 from .edges.databases import find_database_lock
@@ -81,6 +82,7 @@ FINDERS: tuple[Finder, ...] = (
     find_watched_pipe,
     find_nobody_left,
     find_by_stack,
+    find_by_native,
     find_server,
     find_shared_futex,
     find_futex,

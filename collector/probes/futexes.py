@@ -1,18 +1,19 @@
-"""What every blocked thread sleeps on: the lock behind its futex, its owner, who shares it; and timeouts in memory."""
+"""What every blocked thread sleeps on: the lock behind its futex, its owner, who shares it; timeouts, and what a
+poll watches, in memory."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from flatline.bundle.facts import Futex, Timeout, process_id
+from flatline.bundle.facts import Futex, PollSet, Timeout, process_id
 
 from ..linux import access
 from ..linux.patience import Patience
 from ..linux.procfs import Mapping as MappedFile
 from ..linux.procfs import ProcFS, Unread
 from ..waits import python_locks, shared
-from ..waits.owners import file_of, futex_row, timeout_rows
+from ..waits.owners import file_of, futex_row, poll_sets, timeout_rows
 from ..waits.reading import Reading, Sleeper, by_process, held_count, read, sleeper_of, sleeping_lines
 from ..waits.shared import File, Mappers
 from .interface import Doing, Facts, Gap, Item, Target, View, sleep_until
@@ -28,10 +29,10 @@ MAX_ROWS = 20_000
 
 
 class Futexes:
-    """Which lock every blocked thread waits for, who owns it, and how long calls wait at most."""
+    """Which lock every blocked thread waits for, who owns it, how long calls wait at most, and what polls watch."""
 
     name = "futexes"
-    tables = ("futexes", "timeouts")
+    tables = ("futexes", "timeouts", "poll_sets")
     limit_s = 6.0
     spans_window = True
     reads = ("/proc/PID/{exe,maps,mem,pagemap,root,stat,status}", "/proc/PID/task/TID/syscall")
@@ -73,7 +74,7 @@ def _denied(proc: ProcFS, refused: Sequence[Target], targets: Sequence[Target], 
         "for, and whose they are, is unknown",
         hint=access.hint_when_denied({target.uid for target in refused}, proc),
         target=process_id(refused[0].pid),
-        tables=("futexes", "timeouts"),
+        tables=Futexes.tables,
     )
 
 
@@ -106,7 +107,7 @@ class _Readings:
     def _scan_deadline(self) -> float:
         return min(self._deadline, time.monotonic() + python_locks.SCAN_S)
 
-    def tables(self) -> dict[str, Sequence[Futex] | Sequence[Timeout]]:
+    def tables(self) -> dict[str, Sequence[Futex] | Sequence[Timeout] | Sequence[PollSet]]:
         mappers = self._mappers()
         rows = [
             futex_row(self._proc, reading, sleeper, mappers, self._held_by(reading, sleeper, mappers))
@@ -115,7 +116,8 @@ class _Readings:
             if sleeper.is_in_futex
         ]
         timeouts = [row for reading in self._readings.values() for row in timeout_rows(reading)]
-        return {"futexes": rows, "timeouts": timeouts}
+        watched = [row for reading in self._readings.values() for row in poll_sets(reading)]
+        return {"futexes": rows, "timeouts": timeouts, "poll_sets": watched}
 
     def _mappers(self) -> Mappers:
         files = {file for reading in self._readings.values() for s in reading.sleepers if (file := file_of(reading, s))}
@@ -162,5 +164,5 @@ class _Readings:
                 f"the memory of {len(self._unread)} processes was not read in time (pid {self._unread[0]} …): whose "
                 "the locks are that they wait for is unknown",
                 target=process_id(self._unread[0]),
-                tables=("futexes", "timeouts"),
+                tables=Futexes.tables,
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from flatline.bundle.facts import Futex, Timeout, process_id, thread_id
+from flatline.bundle.facts import Futex, PollSet, Timeout, process_id, thread_id
 
 from ..linux.procfs import ProcFS
 from ..stacks.thread_ids import numbering
@@ -48,6 +48,13 @@ def timeout_rows(reading: Reading) -> Iterator[Timeout]:
         if left is not None:
             thread = thread_id(sleeper.pid, sleeper.tid)
             yield Timeout(thread, sleeper.call.name, left.seconds, left.until)
+
+
+def poll_sets(reading: Reading) -> Iterator[PollSet]:
+    for sleeper in reading.sleepers:
+        fds = reading.watched.get(sleeper.tid)
+        if fds is not None:
+            yield PollSet(thread_id(sleeper.pid, sleeper.tid), sleeper.call.name, fds)
 
 
 def futex_row(

@@ -18,6 +18,7 @@ from ..stacks.thread_ids import TID_OFFSETS, numbering
 from . import glibc, python_locks
 from .glibc import AFTER, BEFORE, PRIVATE, Primitive
 from .memory import Memory
+from .poll_sets import read_watched, watches
 from .python_locks import LockObject
 from .shared import mapping_at
 from .timeouts import Left, read_timeout
@@ -76,6 +77,8 @@ class Reading:
     pthreads: dict[int, int] = field(default_factory=dict)
     """pthread_self -> thread id in the process's numbering, 0 for one that has ended."""
     timeouts: dict[int, Left] = field(default_factory=dict)
+    watched: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of a thread in poll or select: the descriptors."""
     denied: bool = False
     is_known_libc: bool = False
     note: str = ""
@@ -112,7 +115,8 @@ def sleeper_of(pid: int, tid: int, line: str) -> Sleeper | None:
     """None: it is in no call whose memory tells something."""
     call = decode(line)
     found = Sleeper(pid, tid, line, call) if call is not None and len(call.args) == 6 else None
-    return found if found is not None and (found.is_in_futex or timeout_address(found.call)) else None
+    tells = found is not None and (found.is_in_futex or timeout_address(found.call) or watches(found.call))
+    return found if tells else None
 
 
 def read(proc: ProcFS, target: Target, sleepers: Sequence[Sleeper], hints: dict[int, int], deadline: float) -> Reading:
@@ -140,6 +144,7 @@ def _read_all(
     in_futex = [sleeper for sleeper in reading.sleepers if sleeper.is_in_futex]
     before = {s.tid: memory.around(s.address, BEFORE, AFTER) for s in in_futex}
     timeouts = {s.tid: read_timeout(memory, s.call) for s in reading.sleepers}
+    watched = {s.tid: read_watched(memory, s.call) for s in reading.sleepers}
     reading.ours = numbering(proc, target.pid)
     maps = proc.maps(target.pid) if in_futex else []
     reading.maps = maps if isinstance(maps, list) else []
@@ -153,6 +158,9 @@ def _read_all(
         left = timeouts[sleeper.tid]
         if left is not None:
             reading.timeouts[sleeper.tid] = left
+        fds = watched[sleeper.tid]
+        if fds is not None:
+            reading.watched[sleeper.tid] = fds
         around = before.get(sleeper.tid)
         if around is not None and memory.around(sleeper.address, BEFORE, AFTER) == around:
             reading.around[sleeper.tid] = around

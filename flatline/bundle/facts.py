@@ -207,7 +207,8 @@ class Syscall:
     library: str | None = None
     """The mapped file in which the program counter lies."""
     watches: tuple[int, ...] | None = None
-    """Of poll, select and epoll, from a trace: the descriptors. In /proc they are only an address."""
+    """Of poll, select and epoll: the descriptors, from a trace or from readable memory. In /proc they are only an
+    address."""
 
 
 @dataclass(frozen=True)
@@ -501,6 +502,19 @@ class Timeout:
     seconds: float
     """What it asked for; of a call that names a moment, what was left of it. Below 0: the moment has passed."""
     until: Literal["length", "moment"] = "length"
+    artefact: str = ""
+    line: int | None = None
+    pointer: str | None = None
+
+
+@dataclass(frozen=True)
+class PollSet:
+    """Which descriptors a poll or a select of a thread watches, read from its memory. The reader puts them into its
+    `Syscall`. Of an epoll they stand in the `Fd`."""
+
+    thread: str
+    syscall: str
+    fds: tuple[int, ...]
     artefact: str = ""
     line: int | None = None
     pointer: str | None = None
@@ -1231,6 +1245,7 @@ COLLECTED: Mapping[str, type] = {
     "pci_acs": PciAcs,
     "phases": Phase,
     "process_samples": ProcessSample,
+    "poll_sets": PollSet,
     "processes": Process,
     "quotas": Quota,
     "rdma_ports": RdmaPort,

@@ -179,6 +179,15 @@ def test_a_loop_that_listens_serves():
     assert "serves" in job.edge(12).text
 
 
+def test_a_poll_of_another_descriptor_does_not_serve():
+    job = one()
+    job.add("fds", Fd("h1/12", 4, "socket", "socket:[8]", 8, peers=()))
+    job.add("fds", Fd("h1/12", 5, "pipe", "pipe:[9]", 9, peers=()))
+    job.add("sockets", Socket(8, "inet", state="LISTEN", local="0.0.0.0:8888"))
+    job.thread(12, syscall=Syscall("poll", 7, (64, 1, -1, 0, 0, 0), timed=False, watches=(5,)), stacks=(MAIN,))
+    assert job.edge(12).kind == "pipe-read"
+
+
 def test_a_connection_that_its_own_process_took_is_a_client_s():
     job = one()
     job.add("fds", Fd("h1/12", 4, "socket", "socket:[8]", 8, peers=()))

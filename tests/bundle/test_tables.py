@@ -25,7 +25,7 @@ def document(**tables) -> str:
     return json.dumps({"schema": "flatline/x/1", "tables": tables})
 
 
-SINCE_THEN = {"resource_points"}
+SINCE_THEN = {"poll_sets", "resource_points"}
 """Tables that came after the golden bundle was made."""
 
 

@@ -215,6 +215,30 @@ def test_a_wait_for_ever_has_no_timeout(run):
     assert not rows(gather(pid), "timeouts")
 
 
+# --- what a poll watches ---
+
+
+@pytest.mark.parametrize(
+    ("wait", "call"),
+    [
+        ("p = select.poll(); p.register(r); p.register(0); p.poll()", "poll|ppoll"),
+        ("select.select([r], [], [0], 500)", "select|pselect6"),
+        ("select.select([0, r], [], [])", "select|pselect6"),
+    ],
+)
+def test_what_a_poll_watches_is_read(wait, call, run):
+    pid = run(f"import os, select; r, w = os.pipe(); os.dup2(r, 70); r = 70; ready(); {wait}", stdin=subprocess.PIPE)
+    (row,) = wait_until(lambda: rows(gather(pid), "poll_sets"), what="it waits")
+    assert (row.thread, row.fds) == (thread_id(pid, pid), (0, 70))
+    assert row.syscall in call.split("|")
+
+
+def test_a_select_on_nothing_is_a_sleep(run):
+    pid = run("import select; ready(); select.select([], [], [], 500)")
+    wait_until(lambda: rows(gather(pid), "timeouts"), what="it waits")
+    assert not rows(gather(pid), "poll_sets")
+
+
 # --- processes that move, end, refuse ---
 
 

@@ -59,11 +59,19 @@ def find_poll(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     if is_sleep(call):
         yield _timer(scene, thread)
         return
-    watched = ", ".join(map(str, (call.watches or ())[:MAX_NAMED]))
-    reason = f"what its descriptors {watched} are is not known" if watched else (
+    numbers = (call.watches or ())[:MAX_NAMED]
+    known = [_described(scene, thread, number) for number in numbers if scene.fd(thread.process, number)]
+    unknown = f"what its descriptors {', '.join(map(str, numbers))} are is not known" if numbers else (
         "which descriptors it watches is not known")
+    reason = f"it watches {', '.join(known)}" if known else unknown
     yield edge(scene, thread, "unknown:", "poll", "suggested", f"waits in {call.name} for one of its descriptors",
                reason=reason, resource=call.name)  # fmt: skip
+
+
+def _described(scene: Scene, thread: Thread, number: int) -> str:
+    """``13 (socket:[9])``."""
+    fd = scene.fd(thread.process, number)
+    return f"{number} ({fd.path})" if fd is not None and fd.path else str(number)
 
 
 def find_timer(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
@@ -82,11 +90,12 @@ def _timer(scene: Scene, thread: Thread) -> WaitEdge:
 
 
 def _listening(scene: Scene, thread: Thread) -> str | None:
-    """Of an epoll: what it watches. Else any listening socket of the process."""
+    """Of those it watches, where that is known; else any listening socket of the process."""
     call = thread.syscall
     fd = scene.fd(thread.process, call.fd) if call is not None else None
-    if fd is not None and fd.watches is not None:
-        sockets = [scene.socket(scene.fd(thread.process, number)) for number in fd.watches]
+    watched = (call.watches if call is not None else None) or (fd.watches if fd is not None else None)
+    if watched is not None:
+        sockets = [scene.socket(scene.fd(thread.process, number)) for number in watched]
     else:
         sockets = scene.sockets_of(thread.process)
     return next((s.local for s in sockets if s is not None and s.state == "LISTEN" and s.local), None)
