@@ -18,7 +18,7 @@ from flatline.bundle.facts import Fd, File, Process, Socket, Thread, process_id,
 from .interface import HOST, LOOKAHEAD, NO_PID, Line, Lines, Parsed, Parser
 from .prompts import command_before
 from .strace_calls import CALLS, PREFIX, Called, called, syscall_of
-from .strace_tasks import MOST_ASKED, Task, Trace, note
+from .strace_tasks import MOST_ASKED, OPENS, Task, Trace, note
 
 _PREFIX = re.compile(PREFIX)
 _ATTACHED = re.compile(
@@ -132,6 +132,7 @@ def _rows(trace: Trace) -> Iterator[Any]:
     yield from _descriptors(tasks)
     for task in trace.tasks.values():
         yield from _missing(task)
+        yield from _opening(task)
 
 
 def _missing(task: Task) -> Iterator[File]:
@@ -142,6 +143,14 @@ def _missing(task: Task) -> Iterator[File]:
             line = max(number for asked, number in task.asked if asked == path)
             yield File(path, process_id(task.pid, HOST), "missing", "stack", exists=False, named_by=f"{count} calls",
                        line=line)  # fmt: skip
+
+
+def _opening(task: Task) -> Iterator[File]:
+    """The path of an open that has not come back."""
+    call = task.waits
+    path = call.quoted() if call is not None and call.name in OPENS else None
+    if path:
+        yield File(path, process_id(task.pid, HOST), why_looked="stack", named_by="open", line=task.last_line)
 
 
 def _thread(task: Task, *, is_main: bool) -> Thread:

@@ -27,7 +27,7 @@ _LATELY = 32
 _ASKS = frozenset(
     {"open", "openat", "openat2", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"}
 )
-_OPENS = frozenset({"open", "openat", "openat2", "creat"})
+OPENS = frozenset({"open", "openat", "openat2", "creat"})
 _MAKES: Mapping[str, tuple[str, FdKind]] = {
     "socket": ("socket", "socket"), "eventfd": ("anon_inode:[eventfd]", "eventfd"),
     "eventfd2": ("anon_inode:[eventfd]", "eventfd"), "epoll_create": ("anon_inode:[eventpoll]", "eventpoll"),
@@ -214,7 +214,7 @@ def _remember(trace: Trace, task: Task, call: Called, line: Line) -> None:
     if number is None:
         return
     files = task.open.files
-    if call.name in _OPENS and path:
+    if call.name in OPENS and path:
         task.open.name(number, path, kind_of(path), line.number)
     elif call.name in _MAKES:
         task.open.forget(number)

@@ -134,6 +134,12 @@ def test_a_path_that_is_asked_for_in_a_loop_is_not_there():
     assert (file.path, file.exists) == ("/data/rank0.done", False)
 
 
+@pytest.mark.parametrize("end", ["", " <unfinished ...>"])
+def test_an_open_that_does_not_return_names_its_path(end: str):
+    block = only(f'openat(AT_FDCWD, "/etc/hosts", O_RDONLY) = 3\nopenat(AT_FDCWD, "/run/in.fifo", O_RDONLY{end}', "strace")
+    assert [(f.path, f.why_looked, f.named_by) for f in rows_of(block, File)] == [("/run/in.fifo", "stack", "open")]
+
+
 def test_a_call_that_is_cut_by_the_paste_is_not_waited_in():
     text = "close(3) = 0\nclone(child_stack=0x7f61a1ffdfb0, flags=CLONE_VM|CLONE_FS|CL"
     assert [t.syscall for t in rows_of(only(text, "strace"), Thread)] == [None]
