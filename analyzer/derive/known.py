@@ -84,7 +84,7 @@ WAITS: tuple[KnownWait, ...] = (
               "waits for a future's result"),
     KnownWait("queue.py", ("get",), "futex", "nobody-known", "waits for an item to be put into a queue"),
     KnownWait("queue.py", ("put",), "futex", "nobody-known", "waits for room in a full queue"),
-    KnownWait("queue.py", ("join",), "futex", "nobody-known", "waits until a queue's items are done"),
+    KnownWait("queue.py", ("join",), "futex", "nobody-known", "waits for all items of a queue to be done"),
     KnownWait("multiprocessing/queues.py", ("get",), "pipe-read", "queue", "waits for an item from a queue"),
     KnownWait("multiprocessing/connection.py", ("recv", "recv_bytes", "poll"), "pipe-read", "queue",
               "waits for a message"),

@@ -17,6 +17,8 @@ SURE, LIKELY = {"very likely"}, {"likely", "very likely"}
 CHAINS = [
     # program (and its variables), cause, how sure, verdicts, the chain that carries it: kinds and strengths of its steps
     ("event_thread_ended", "waits-for-ended-thread", SURE, HUNG, [("futex", "proven")]),
+    ("lock_taken_twice", "thread-deadlock", LIKELY, HUNG, [("futex", "strong")]),
+    ("lock_not_given_back", "thread-deadlock", LIKELY, HUNG, [("futex", "proven")]),
     ("config_missing", "config-path-missing", SURE, HUNG, [("futex", "proven")]),
     ("node_bad_parameters", "config-path-missing", SURE, HUNG, [("futex", "proven")]),
     ("queue_not_drained", "queue-not-drained", SURE, HUNG,

@@ -61,10 +61,16 @@ def find_setter(scene: Scene, thread: Thread, where: Frame, name: str) -> Iterat
 def _signals(scene: Scene, thread: Thread, where: Frame, name: str, method: str) -> Iterator[WaitEdge]:
     key = f"{method} {name} in {thread.process}"
     found = scene.once(key, lambda: list(_signals_in(scene, thread.process, name, method)))
-    signals = [signal for signal in found if signal.thread.id != thread.id]
+    signals = [signal for signal in found if signal.thread.id != thread.id or _may_block_itself(scene, signal)]
     strength: Strength = "strong" if len(signals) == 1 else "suggested"
     for signal in signals[:MAX_BRANCHES]:
         yield _edge(scene, thread, where, name, signal, strength)
+
+
+def _may_block_itself(scene: Scene, signal: Signal) -> bool:
+    """Whether it stands within the block of the very lock it waits for; who has an RLock may take it again."""
+    row = scene.futex(signal.thread)
+    return signal.holds and row is not None and row.primitive == "python-lock"
 
 
 def _signals_in(scene: Scene, process: str, name: str, method: str) -> Iterator[Signal]:
@@ -105,12 +111,16 @@ def _edge(scene: Scene, thread: Thread, where: Frame, name: str, signal: Signal,
     place = f"{(signal.frame.file or '?').rpartition('/')[2]}:{signal.line.line}"
     at = f"{(where.file or '?').rpartition('/')[2]}:{where.line_no}"
     other = signal.thread.name or str(signal.thread.tid)
-    if signal.holds:
-        lock = "the lock" if name == "lock" else f"the lock {name}"
+    lock = "the lock" if name == "lock" else f"the lock {name}"
+    if signal.holds and signal.thread.id == thread.id:
+        text = f"waits for {lock} at {at}, which it has probably taken itself at {place}"
+        reason = f"it is within the block that begins with `{signal.line.text.strip()}`"
+    elif signal.holds:
         text = f"waits for {lock} at {at}, which its thread {other} has probably taken at {place}"
         reason = f"the thread {other} is within the block that begins with `{signal.line.text.strip()}`"
     else:
         text = f"waits for {name} at {at}, probably for its thread {other}, which is to signal it at {place}"
         reason = f"the code of the thread {other} has `{signal.line.text.strip()}`"
     return edge(scene, thread, f"thread:{signal.thread.id}", "futex", strength, text, reason=reason, owner="thread",
-                inside_job=True, resource=f"{name} at {at}", rows=(where, signal.frame, signal.thread))  # fmt: skip
+                inside_job=True, resource=f"{lock if signal.holds else name} at {at}",
+                rows=(where, signal.frame, signal.thread))  # fmt: skip
