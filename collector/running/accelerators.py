@@ -24,6 +24,8 @@ from ..supervision import descendants
 PERIOD_S = 5.0
 STALE_S = 4 * PERIOD_S
 """A child that has said nothing for so long is stuck, and what it said last is no news."""
+ENDING_S = 0.3
+"""How long after SIGTERM it may take to go; then it is left."""
 BUSY_PERCENT = 2.0
 MOST_LINE = 1 << 20
 _MAIN = "from flatline.collector.running import accelerators; accelerators.work()"
@@ -110,8 +112,19 @@ class Accelerators:
             os.close(self._reading)
             self._reading = -1
             found = descendants.standing(self.pid)
-            if found is not None and found.ppid == os.getpid() and found.state != "Z":
+            if found is not None and found.ppid == os.getpid():
                 os.kill(self.pid, signal.SIGTERM)
+                self._collect()
+
+    def _collect(self) -> None:
+        give_up = time.monotonic() + ENDING_S
+        while time.monotonic() < give_up:
+            try:
+                if os.waitpid(self.pid, os.WNOHANG)[0]:
+                    return
+            except ChildProcessError:  # collected by who collects all
+                return
+            time.sleep(0.005)
 
 
 def _used_by(said: dict[str, Any], pids: Sequence[int]) -> list[dict[str, Any]]:

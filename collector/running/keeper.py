@@ -185,17 +185,18 @@ class Keeper:
         found = self.diagnose()
         if self._has_ended():
             return
+        said = self._silent_for(silent)
         has_spoken, has_moved = self._silence.has_gone_on()
         if (found.report and not found.is_stuck) or has_spoken or (has_moved and not found.report):
             self._discard(found)
-            self._look_later(f"{self._silent_for(silent)}: {found.in_short(has_spoken or has_moved)}")
+            self._look_later(f"{said}: {found.in_short(has_spoken or not found.report)}")
             return
         if not found.bundle and self.plan.on_hang != "collect":
-            self.tell(f"{self._silent_for(silent)}; not ended, as nothing would be left of it", found)
+            self.tell(f"{said}; not ended, as nothing would be left of it", found)
             self._look_later()
             return
         self.hang = found
-        self.tell(self._silent_for(silent), found)
+        self.tell(said, found)
         if self.plan.on_hang == "collect+kill":
             self.end_all()
         elif self.plan.on_hang == "signal":
@@ -227,6 +228,7 @@ class Keeper:
                 return self._diagnose(fast=fast)
         finally:
             self._is_diagnosing = False
+            self._looked = time.monotonic()  # we were not away, but looking
 
     def _diagnose(self, *, fast: bool) -> Diagnosis:
         logs = [*self._logs, *(str(path) for path in sorted(self.scratch.glob("std*.log*")))]

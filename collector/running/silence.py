@@ -37,14 +37,14 @@ class Silence:
     def __init__(self, movement: Movement, relays: Sequence[Relay], on_child: Callable[[int], None]) -> None:
         self.movement, self.history, self.accelerators = movement, History(), Accelerators()
         self._relays, self._on_child = relays, on_child
-        self._began = self._still = self._quiet = time.monotonic()
+        self._began = self._still = self._quiet = self._looked = time.monotonic()
         self._count = 0
         self._gpu = GpuUse()
         self.history.note(movement.usage, 0, self._gpu)
 
     def look(self, *, was_away: bool = False) -> None:
         """Once more. `was_away`: nobody could look for a while, so that nothing is known of it."""
-        now = time.monotonic()
+        self._looked = now = time.monotonic()
         self._start_asking_gpus(now)
         seen, count = self.movement.look(), self._printed()
         self._gpu = self.accelerators.look(self.movement.pids)
@@ -73,9 +73,9 @@ class Silence:
         return Silent(name, factor) if max(still, quiet) >= factor else None
 
     def has_gone_on(self) -> tuple[bool, bool]:
-        """Since the last look, which it leaves as it is: whether it has said something, and whether it has moved."""
-        seen = self.movement.look()
-        return seen.is_marked or seen.has_logged or self._printed() != self._count, seen.has_moved
+        """Whether it has said something since the last look, and whether it has moved."""
+        self.look()
+        return self._quiet == self._looked, self._still == self._looked
 
     def _printed(self) -> int:
         return sum(relay.count for relay in self._relays)

@@ -202,6 +202,19 @@ def test_a_signal_is_passed_on_before_the_report_is_made(start, tmp_path, monkey
     assert done == ["bundle", signal.SIGTERM, "told"]
 
 
+def test_a_long_look_is_no_sign_of_life_and_a_long_absence_is(start, tmp_path, monkeypatch):
+    kept = Keeper(start(["sleep", "600"]).pid, Plan(), tmp_path, None, own=True, say=print)
+    monkeypatch.setattr(kept, "_diagnose", lambda *, fast: Diagnosis())
+    for looks, least, most in ((True, 50, 1e9), (False, 0, 50)):
+        kept._looked -= 100
+        kept._silence._still -= 60
+        kept._silence._quiet -= 60
+        if looks:
+            kept.diagnose()
+        kept._look()
+        assert least <= kept.silent_s() <= most
+
+
 # --- the spool ---
 
 
