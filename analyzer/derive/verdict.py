@@ -156,6 +156,8 @@ def _state_of(scene: Scene, path: Path) -> tuple[VerdictState, float, str]:
         return "hung", min(CERTAIN[path.strength], 0.85), f"{told}; {unread}"
     if path.what in HANGS:
         return "hung", certain, told
+    if path.kind == "cut" and any(step.edge is not None and step.edge.kind == "traced" for step in path.steps):
+        return "waiting", CERTAIN[path.strength], told  # whatever the debugger itself waits for
     if path.kind == "cut":
         return _cut(scene, path, told)
     if edge is not None and path.what in WAITS_OUTSIDE:

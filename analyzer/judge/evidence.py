@@ -41,7 +41,9 @@ def _items(row: Any, look_up: Lookup) -> list[Evidence]:
     if isinstance(row, WaitEdge):
         return [look_up(place) for place in row.evidence]
     if isinstance(row, LogHit):
-        return [Evidence(artefact=row.artefact, line=row.number, quote=clean(row.text))]
+        before, after = (list(map(_printable, texts)) for texts in (row.near.before, row.near.after))
+        return [Evidence(artefact=row.artefact, line=row.number, quote=clean(row.text), before=before, after=after,
+                         of_at_least=row.of_at_least)]  # fmt: skip
     return [fact_as_evidence(row)]
 
 
@@ -52,12 +54,18 @@ def quote_of(row: Any) -> str:
 
 def clean(text: str, limit: int = MAX_QUOTE) -> str:
     """One printable line: a bundle is hostile input, and a terminal obeys escape sequences."""
-    line = "".join(c if c.isprintable() else " " for c in text).strip()
+    line = _printable(text).strip()
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text).rstrip()
+
+
 def duration(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``5 h``, ``3 days``."""
+    """``0.5 s``, ``45 s``, ``12 min``, ``5 h``, ``3 days``."""
+    if 0 < seconds < 10:
+        return f"{seconds:.2g} s"
     for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
         if seconds < limit:
             return f"{seconds / unit:.0f} {name}"

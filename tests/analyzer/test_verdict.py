@@ -69,6 +69,16 @@ def test_a_stopped_process_is_hung_because_it_does_not_go_on_by_itself():
     assert state(job) == "hung"
 
 
+def test_a_debugger_holds_it_whatever_the_debugger_waits_for():
+    job = Job()
+    job.process(12, relation="target", state="t", tracer_pid=77)
+    job.process(77, relation="other")
+    job.thread(12, state="t")
+    job.thread(77, syscall=Syscall("poll", 7, (64, 1, -1, 0, 0, 0), timed=False))
+    verdict = job.derived()[0].verdict
+    assert (verdict.state, verdict.confidence > 0.5) == ("waiting", True), verdict.because
+
+
 def test_a_worker_that_died_hangs_its_parent():
     job = Job()
     job.process(12, relation="target")
