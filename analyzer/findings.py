@@ -40,6 +40,11 @@ class Evidence(Model):
     tid: int | None = None
     rank: int | None = None
     quote: str = ""
+    before: list[str] = []
+    """Of a line of a log: the lines before it, two at most; blank ones at the far end are left out."""
+    after: list[str] = []
+    of_at_least: int | None = None
+    """Of a line of a log: the logs hold so many of its kind, or more; None: they were counted."""
 
 
 class Verdict(Model):

@@ -271,7 +271,7 @@ class Solver:
         if truth is False:
             return Match(False)
         name = search.count.name
-        bindings = {**so_far.bindings, name: Count(least)} if name else so_far.bindings
+        bindings = {**so_far.bindings, name: Count(least, at_least=most > least)} if name else so_far.bindings
         shown = [row for row, match in fitting if match.truth][:MAX_SHOWN]
         found = replace(so_far, bindings=bindings, rows=(*so_far.rows, *shown))
         if truth:

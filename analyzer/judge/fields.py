@@ -78,6 +78,8 @@ class Count:
     """What `count: {as: n}` binds: how many rows surely fit."""
 
     count: int
+    at_least: bool = False
+    """Whether there may be more that nobody counted."""
 
 
 class Absent:

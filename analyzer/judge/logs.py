@@ -10,6 +10,7 @@ from typing import Any
 from flatline.bundle.facts import Log
 
 from ..scan.interface import Found, Text, text_of
+from ..scan.near import Near
 from ..scan.scanner import Scanner
 from .language import Scope
 from .patterns import Compiled
@@ -42,6 +43,10 @@ class LogHit:
     """1-based line in the text that was taken."""
     is_last: bool
     groups: Mapping[str, Any] = field(default_factory=dict)
+    near: Near = field(default_factory=Near)
+    """The lines beside it."""
+    of_at_least: int | None = None
+    """So many such lines were kept, and there may be more."""
 
     @property
     def artefact(self) -> str:
@@ -79,8 +84,9 @@ class LogSearch:
             self.expect([pattern])
             self._found |= self._search(list(self._wanted.values()))
             self._wanted.clear()
-        places = self._found[pattern.pattern].of(scope)
-        found = (self._hit(pattern, place) for place in places)
+        places = self._found[pattern.pattern]
+        of_at_least = MAX_HITS if len(places.first) >= MAX_HITS else None
+        found = (self._hit(pattern, place, of_at_least) for place in places.of(scope))
         return [hit for hit in found if scope != "last-line" or hit.is_last][:MAX_HITS]
 
     def incomplete(self, scope: Scope) -> bool:
@@ -106,11 +112,11 @@ class LogSearch:
         text = self._text_of(log)
         return text if isinstance(text, Text) else text_of(text)
 
-    def _hit(self, pattern: LogPattern, place: _Place) -> LogHit:
+    def _hit(self, pattern: LogPattern, place: _Place, of_at_least: int | None) -> LogHit:
         log, line = self._logs[place.log], place.found.line
         groups = {name: _number(text) for name, text in place.found.groups.items()}
         number = line.number - 1 + (log.text_first or 1)
-        return LogHit(log, pattern.name, line.text, number, place.is_last, groups)
+        return LogHit(log, pattern.name, line.text, number, place.is_last, groups, line.near, of_at_least)
 
 
 @dataclass(frozen=True)

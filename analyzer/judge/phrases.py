@@ -13,7 +13,7 @@ from typing import Any
 from flatline.bundle.facts import Frame, Log, Process, Thread
 
 from .evidence import clean
-from .fields import value_of
+from .fields import COUNT_TABLE, Count, value_of
 from .index import FactIndex
 
 MAX_COMMAND = 80
@@ -65,9 +65,15 @@ def command(process: Process, _: FactIndex) -> str | None:
     return clean(" ".join(process.argv) if process.argv else process.name or "", MAX_COMMAND)
 
 
+def number(count: Count, _: FactIndex) -> str:
+    """``3``; ``at least 200`` where there may be more."""
+    return f"at least {count.count}" if count.at_least else str(count.count)
+
+
 PHRASES: Mapping[str, Mapping[str, Callable[[Any, FactIndex], str | None]]] = {
     "processes": {"command": command},
     "threads": {"at": at, "breakpoint": breakpoint_of, "prompt": prompt, "stream": stream},
+    COUNT_TABLE: {"count": number},
 }
 """table -> field -> function."""
 

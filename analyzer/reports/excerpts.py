@@ -12,6 +12,7 @@ from flatline.errors import UnreadableBundleError
 from ..case import Case, lines_of
 from ..findings import Evidence, Report
 from .visible import visible, visible_lines
+from .wording import around
 
 MAX_EXCERPTS = 300
 MAX_LENGTH = 4000
@@ -78,4 +79,6 @@ class _Members:
         wanted = evidence.line or 1
         lines = enumerate(lines_of(self._case, evidence.artefact), start=1)
         near = [(number, line) for number, line in lines if wanted - 5 <= number <= wanted + 2]
+        if not near:  # further on than anything is read again for
+            return "\n".join(around(evidence)) or evidence.quote
         return "\n".join(f"{number:>7}{'>' if number == wanted else ' '} {line.rstrip()}" for number, line in near)

@@ -8,7 +8,19 @@ import jinja2
 
 from .view import View
 from .visible import visible
-from .wording import chain_heading, decides, duration, end_sentence, place, record, said, silence, taken_for
+from .wording import (
+    among,
+    around,
+    chain_heading,
+    decides,
+    duration,
+    end_sentence,
+    place,
+    record,
+    said,
+    silence,
+    taken_for,
+)
 
 
 def render(view: View, **_: object) -> str:
@@ -17,9 +29,9 @@ def render(view: View, **_: object) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        chain_heading=chain_heading, decides=decides, duration=duration, end_sentence=end_sentence, place=place,
-        record=record,
-        said=said, silence=silence, taken_for=taken_for, visible=visible,
+        among=among, around=around, chain_heading=chain_heading, decides=decides, duration=duration,
+        end_sentence=end_sentence, place=place, record=record, said=said,
+        silence=silence, taken_for=taken_for, visible=visible,
     )  # fmt: skip
     template = resources.files("flatline.analyzer.reports") / "templates" / "report.html.j2"
     page = environment.from_string(template.read_text(encoding="utf-8"))

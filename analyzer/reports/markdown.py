@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..findings import Evidence, Finding
 from .view import View
 from .visible import visible
-from .wording import chain_heading, decides, place, record, silence, taken_for
+from .wording import among, around, chain_heading, decides, place, record, silence, taken_for
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!@&])")
 
@@ -80,6 +80,8 @@ def _finding(finding: Finding) -> Iterator[str]:
         if items:
             yield f"\n{title}:\n"
             yield from (f"- {item}" for item in items)
+        if title == "Evidence":
+            yield from _around(finding.evidence)
     if finding.confirm:
         yield "\nTo confirm:\n"
         yield from fence(finding.confirm)
@@ -89,7 +91,18 @@ def _finding(finding: Finding) -> Iterator[str]:
 
 def _evidence(item: Evidence) -> str:
     where = f"`{_code(place(item))}`"
-    return f"{plain(item.quote)} {where}" if item.quote else where
+    return ", ".join(filter(None, (f"{plain(item.quote)} {where}" if item.quote else where, among(item))))
+
+
+def _around(evidence: Sequence[Evidence]) -> Iterator[str]:
+    """The lines beside those of logs."""
+    known = [item for item in evidence if around(item)]
+    if not known:
+        return
+    yield "\n<details><summary>The lines around</summary>\n"
+    for item in known:
+        yield from fence([place(item), *around(item)])
+    yield "</details>"
 
 
 def _details(view: View) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..findings import Evidence, Finding, ReportGap
 from .view import View
 from .visible import visible
-from .wording import chain_heading, decides, place, record, silence, taken_for
+from .wording import among, chain_heading, decides, place, record, silence, taken_for
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATE_COLOURS = {"hung": "red", "crashed": "red", "degraded": "yellow", "waiting": "yellow", "healthy": "green"}
@@ -99,7 +99,7 @@ def _about(finding: Finding, paper: Paper) -> Iterator[str]:
 
 def _evidence(item: Evidence, paper: Paper) -> Iterator[str]:
     """The quote, and behind it, dimmed, where it stands."""
-    where = visible(place(item), 200)
+    where = ", ".join(filter(None, (visible(place(item), 200), among(item))))
     *lines, last = paper.wrap(item.quote or where, "      ", "    - ")
     yield from lines
     if not item.quote or not where:

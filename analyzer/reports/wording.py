@@ -128,6 +128,20 @@ def place(evidence: Evidence) -> str:
     return f"{evidence.artefact}#{evidence.pointer}" if evidence.pointer else evidence.artefact
 
 
+def among(evidence: Evidence) -> str:
+    """``one of at least 200 such lines``; empty where it is not one of very many."""
+    return f"one of at least {evidence.of_at_least} such lines" if evidence.of_at_least else ""
+
+
+def around(evidence: Evidence) -> list[str]:
+    """A line of a log between those beside it, numbered; empty where none is known."""
+    if evidence.line is None or not (evidence.before or evidence.after):
+        return []
+    first = evidence.line - len(evidence.before)
+    lines = enumerate((*evidence.before, evidence.quote, *evidence.after), start=first)
+    return [f"{number:>7}{'>' if number == evidence.line else ' '} {line}".rstrip() for number, line in lines]
+
+
 def listed(items: Sequence[str], most: int) -> str:
     """``a, b and 3 more``."""
     more = f" and {len(items) - most} more" if len(items) > most else ""

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .near import Near
+
 MAX_LINE = 64 * 1024
 """Bytes. A longer line is several, as `BundleReader.lines` has it: a progress bar without newlines is megabytes."""
 
@@ -59,6 +61,7 @@ class Line:
     """1-based."""
     text: str
     """Without its end; bytes that are no UTF-8 are U+FFFD."""
+    near: Near = field(default_factory=Near)
 
 
 @dataclass(frozen=True)

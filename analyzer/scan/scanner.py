@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from . import choice
 from .blocks import blocks
 from .interface import Compiled, Finder, Found, Line, Text
+from .near import Near, Neighbours
 from .tail import Tail
 
 FIRST_BLOCK, LARGEST_BLOCK = 256 * 1024, 4 * 1024**2
@@ -59,10 +60,12 @@ class Scanner:
     def scan(self, text: Text) -> Scanned:
         """Find them in one text. Raises what reading it raises."""
         scanned, number, begun = Scanned(), 0, self._seen
-        tail = Tail(self._tail_lines)
+        tail, neighbours = Tail(self._tail_lines), Neighbours()
         for block in blocks(text.pieces, lambda: min(max(self._seen - begun, FIRST_BLOCK), LARGEST_BLOCK)):
             left = text.size - (self._seen - begun)
-            scanned.first += self._found_in(block, number + 1, self._finder(left))
+            neighbours.begin(block)
+            scanned.first += self._found_in(block, number + 1, self._finder(left), neighbours)
+            neighbours.end(block)
             self._seen += len(block)
             number += block.count(b"\n") + (not block.endswith(b"\n"))
             tail.add(block, number)
@@ -97,7 +100,7 @@ class Scanner:
     def _named(self, indices: Sequence[int]) -> tuple[str, ...]:
         return tuple(self._patterns[index] for index in indices)
 
-    def _found_in(self, block: bytes, number: int, using: _Using) -> Iterator[Found]:
+    def _found_in(self, block: bytes, number: int, using: _Using, neighbours: Neighbours) -> Iterator[Found]:
         """`number` is that of the block's first line."""
         counted = 0
         for begin, end, which in _lines_with(using.finder, block):
@@ -106,15 +109,18 @@ class Scanner:
             if not wanted:
                 continue
             number, counted = number + block.count(b"\n", counted, begin), begin
-            for found in self._look(wanted, number, block[begin:end]):
+            here = list(self._look(wanted, number, block[begin:end]))
+            if here:
+                neighbours.tell(here[0].line.near, block, begin, end)
+            for found in here:
                 self.counts[found.index] += 1
-                yield found
+            yield from here
 
-    def _look(self, indices: Sequence[int], number: int, raw: bytes) -> Iterator[Found]:
+    def _look(self, indices: Sequence[int], number: int, raw: bytes, near: Near | None = None) -> Iterator[Found]:
         """Those of the patterns that are in one line."""
         if not raw.strip():
             return
-        line = Line(number, raw.removesuffix(b"\r").decode("utf-8", "replace"))
+        line = Line(number, raw.removesuffix(b"\r").decode("utf-8", "replace"), near or Near())
         for index in indices:
             match = self._compiled[index].search(line.text)
             if match is not None:
@@ -129,7 +135,7 @@ class Scanner:
         block = b"\n".join(line for _, line in lines)
         for begin, end, which in _lines_with(choice.finder_for(self._patterns), block):
             number, _ = lines[block.count(b"\n", 0, begin)]
-            yield from self._look(which, number, block[begin:end])
+            yield from self._look(which, number, block[begin:end], tail.near(number))
 
 
 def _lines_with(finder: Finder, block: bytes) -> Iterator[tuple[int, int, list[int]]]:

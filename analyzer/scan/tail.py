@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from .interface import MAX_LINE
+from .near import NEAR, Near, near_in
 
 
 class Tail:
@@ -12,7 +13,8 @@ class Tail:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._lines: deque[tuple[int, bytes]] = deque(maxlen=count)
+        self._kept = count + NEAR
+        self._lines: deque[tuple[int, bytes]] = deque(maxlen=self._kept)
         self.last = 0
         """Number of the last line that is not blank; 0: there is none."""
 
@@ -22,7 +24,7 @@ class Tail:
         if not end:
             return
         begin = end
-        for _ in range(self._count):
+        for _ in range(self._kept):
             begin = block.rfind(b"\n", 0, begin)
             if begin < 0:
                 break
@@ -36,6 +38,10 @@ class Tail:
     def first(self) -> int:
         """Number of the first of the last lines."""
         return self.last - self._count + 1
+
+    def near(self, number: int) -> Near:
+        """What is beside one of the last lines."""
+        return near_in(dict(self._lines), number)
 
     def lines(self) -> list[tuple[int, bytes]]:
         """Numbers and lines, without those that are blank."""

@@ -262,3 +262,14 @@ def test_a_condition_is_told_in_words(pack):
     model = load_rulebook([pack.folder], built_in=False).rules[0].model
     assert head(model.requires[1]) == "find log as b: pattern = second; after a"
     assert head(model.supports[0]) == "find a number (n) < 3 of different pid of threads"
+
+
+def test_a_text_says_at_least_where_there_may_be_more_than_were_counted(outcome):
+    body = """\
+requires:
+  - {find: log, where: {pattern: late}, count: {as: n, ge: 3}}
+patterns: {late: 'too late'}
+"""
+    for lines, says in ((3, "3 times"), (199, "199 times"), (200, "at least 200 times"), (900, "at least 200 times")):
+        found = outcome(body, {"logs": [{"stream": "stdout", "content": "too late\n" * lines}]})
+        assert render("{n.count} times", found.best.bindings, None) == says

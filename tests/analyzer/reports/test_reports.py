@@ -219,3 +219,40 @@ def test_the_html_report_of_pasted_text_says_no_time_of_a_collect(tmp_path: Path
     assert "train.log" in page
     assert "taken " not in page
     assert "incomplete" not in page
+
+
+FULL = "OSError: [Errno 28] No space left on device: '/ckpt/a'"
+
+
+def full_disk(tmp_path: Path, text: str, name: str) -> str:
+    (tmp_path / "train.log").write_text(text, encoding="utf-8")
+    with open_case([tmp_path / "train.log"]) as case:
+        return render(name, analyze(case, load_rulebook([])), case, colour=False)
+
+
+def test_a_line_of_a_log_comes_with_the_lines_beside_it_folded_where_a_page_can_fold(tmp_path: Path) -> None:
+    text = f"step 8\nstep 9\nsaving <b>all</b>\n{FULL}\n\n  giving up\n"
+    (found,) = json.loads(full_disk(tmp_path, text, "json"))["findings"][0]["evidence"]
+    assert (found["line"], found["before"], found["after"]) == (4, ["step 9", "saving <b>all</b>"], ["", "  giving up"])
+    around = f"      2  step 9\n      3  saving <b>all</b>\n      4> {FULL}\n      5\n      6    giving up\n"
+    (folded,) = re.findall(r"<details><summary>The lines around</summary>.*?</details>", full_disk(tmp_path, text, "md"), re.DOTALL)
+    assert around in folded
+    cause = full_disk(tmp_path, text, "html").partition('<section id="cause">')[2].partition("</section>")[0]
+    folded, *_ = re.findall(r'<details><summary class="dim">the lines around</summary>.*?</details>', cause, re.DOTALL)
+    assert "saving &lt;b&gt;all&lt;/b&gt;" in folded
+    assert "<b>" not in folded
+
+
+@pytest.mark.parametrize("name", ["text", "md", "html"])
+def test_a_report_says_of_a_line_that_it_is_one_of_very_many(name: str, tmp_path: Path) -> None:
+    assert "such lines" not in full_disk(tmp_path, f"{FULL}\n" * 199, name)
+    assert "one of at least 200 such lines" in full_disk(tmp_path, f"{FULL}\n" * 300, name)
+    (found,) = json.loads(full_disk(tmp_path, f"{FULL}\n" * 300, "json"))["findings"][0]["evidence"]
+    assert found["of_at_least"] == 200
+
+
+def test_of_a_log_too_long_to_be_read_again_the_cited_place_still_shows(tmp_path: Path) -> None:
+    text = "a line\n" * 200_100 + f"saving\n{FULL}\n"
+    page = full_disk(tmp_path, text, "html")
+    place = page.partition('<section id="excerpts">')[2]
+    assert f" 200102&gt; {FULL.replace(chr(39), '&#39;')}" in place

@@ -12,6 +12,7 @@ from flatline.analyzer.judge.pack import load_rulebook
 from flatline.analyzer.judge.patterns import compile_pattern
 from flatline.analyzer.scan import by_hyperscan, by_re2, choice, scanner
 from flatline.analyzer.scan.interface import MAX_LINE, Text
+from flatline.analyzer.scan.near import MAX_BYTES
 from flatline.analyzer.scan.scanner import Scanner
 
 PASTED = Path(__file__).parents[3] / "fixtures" / "pasted"
@@ -60,12 +61,30 @@ def lines_of(text: bytes) -> list[bytes]:
     return cut[:-1] if text.endswith(b"\n") or not text else cut
 
 
-Hit = tuple[int, str, int, str, dict[str, str | None]]
+Hit = tuple[int, str, int, str, dict[str, str | None], tuple[str, ...], tuple[str, ...]]
+
+
+def beside(lines: list[bytes], number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The two lines before one and the two after it, blank ones at the far ends left out."""
+    texts = ["", "", *(shortened(line) if line.strip() else "" for line in lines), "", ""]
+    before, after = texts[number - 1 : number + 1], texts[number + 2 : number + 4]
+    while before and not before[0]:
+        del before[0]
+    while after and not after[-1]:
+        del after[-1]
+    return tuple(before), tuple(after)
+
+
+def shortened(line: bytes) -> str:
+    if len(line) <= MAX_BYTES:
+        return line.removesuffix(b"\r").decode("utf-8", "replace")
+    return line[:MAX_BYTES].decode("utf-8", "replace").rstrip("\ufffd") + "…"
 
 
 def alone(patterns: tuple[str, ...], text: bytes) -> tuple[list[Hit], list[Hit], int]:
     """The first hits, those in the tail and the last line that is not blank, each pattern tried on each line."""
-    lines = [(number, line) for number, line in enumerate(lines_of(text), start=1) if line.strip()]
+    every = lines_of(text)
+    lines = [(number, line) for number, line in enumerate(every, start=1) if line.strip()]
     last = max((number for number, _ in lines), default=0)
     first, tail, counts = [], [], dict.fromkeys(patterns, 0)
     compiled = [(pattern, compile_pattern(pattern, trusted=True)) for pattern in patterns]
@@ -75,7 +94,7 @@ def alone(patterns: tuple[str, ...], text: bytes) -> tuple[list[Hit], list[Hit],
             match = one.search(shown)
             if match is None:
                 continue
-            hit = (number, pattern, len(shown), shown[-40:], match.groupdict())
+            hit = (number, pattern, len(shown), shown[-40:], match.groupdict(), *beside(every, number))
             counts[pattern] += 1
             first += [hit] if counts[pattern] <= MOST else []
             tail += [hit] if number > last - TAIL else []
@@ -90,7 +109,10 @@ def together(patterns: tuple[str, ...], text: bytes, rng: random.Random) -> tupl
     found = search.scan(Text(pieces, len(text)))
 
     def hits(these):
-        return [(f.line.number, patterns[f.index], len(f.line.text), f.line.text[-40:], dict(f.groups)) for f in these]
+        return [
+            (f.line.number, patterns[f.index], len(f.line.text), f.line.text[-40:], dict(f.groups), f.line.near.before, f.line.near.after)
+            for f in these
+        ]  # fmt: skip
 
     return hits(found.first), hits(found.tail), found.last
 
@@ -121,3 +143,26 @@ def test_what_tools_print_and_the_rules_look_for(engine, monkeypatch):
 def test_no_patterns_and_no_text(engine):
     assert together((), b"anything\n", random.Random(0)) == ([], [], 1)
     assert together(ODD, b"", random.Random(0)) == ([], [], 0)
+
+
+def test_the_lines_beside_a_hit_are_there_wherever_a_block_of_the_text_ends(engine, monkeypatch):
+    text = b"\n".join([b"one", b"two", b"three", b"hit tail: x", b"five", b"six", b"seven"])
+    lines = ["two", "three"], ["five", "six"]
+    for size in range(1, len(text) + 1):
+        monkeypatch.setattr(scanner, "FIRST_BLOCK", size)
+        monkeypatch.setattr(scanner, "LARGEST_BLOCK", size)
+        pieces = [text[at : at + 1] for at in range(len(text))]
+        search = Scanner([(r"tail: x", compile_pattern(r"tail: x", trusted=True))], most=MOST, tail_lines=TAIL)
+        (found,) = search.scan(Text(pieces, len(text))).first
+        assert (list(found.line.near.before), list(found.line.near.after)) == lines, size
+
+
+def test_a_line_beside_a_hit_is_cut_and_one_of_several_patterns_is_beside_the_same_lines(engine):
+    long = "é".encode() * 20_000
+    search = Scanner([(p, compile_pattern(p, trusted=True)) for p in ("tail: x", "hit")], most=MOST, tail_lines=TAIL)
+    both = search.scan(Text([b"a" + long + b"\nhit tail: x\n" + long + b"\n"])).first
+    assert [found.index for found in both] == [0, 1]
+    assert both[0].line is both[1].line
+    near = both[0].line.near
+    assert near.after == ("é" * (MAX_BYTES // 2) + "…",)
+    assert all(len(text.encode()) <= MAX_BYTES + len("…".encode()) for text in near.before + near.after)
