@@ -105,7 +105,7 @@ def test_every_format_shows_the_questions_and_the_block(tmp_path: Path, name: st
         report = analyze(case)
         shown = render(name, report, case)
     assert "py-spy dump --nonblocking --subprocesses --pid $PID" in shown
-    assert "searched as a log" in shown or '"recognised"' in shown
+    assert "log of c10d" in shown or '"recognised"' in shown
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.what[:30])
