@@ -211,6 +211,8 @@ def _be_child(talk: int, parent: int, final: Path, over: bool) -> NoReturn:
         os.setsid()
         signal.set_wakeup_fd(-1)
         lifecycle.reset_signals()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # Slurm and systemd signal all: the collect has yet to write
         lifecycle.ignore_size_limit()
         lifecycle.die_with_parent(parent)
         lifecycle.detach_from_caller(keep=talk)

@@ -244,6 +244,22 @@ def test_a_signal_closes_the_bundle_and_goes(number: int, code: int, stuck, left
     assert cause_of(report_of(bundle)) == "lock-held-by-process"
 
 
+def test_a_signal_to_every_process_of_it_as_schedulers_send_closes_the_bundle_where_it_is(stuck, tmp_path: Path) -> None:
+    bundle = tmp_path / "b.flatline.zip"
+    command = [sys.executable, "-m", "flatline", "collect", "--pid", str(stuck("flock_held")), "-o", str(bundle), "--window", "20"]
+    collect = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    wait_until(bundle.exists, what="the first bundle is published")
+    for pid in (collect.pid, *descendants(collect.pid)):
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+    out, err = collect.communicate(timeout=60)
+    assert (collect.returncode, out.strip()) == (143, str(bundle)), err
+    assert member(bundle, "manifest.json")["ended_by"] == "SIGTERM"
+    assert not list(tmp_path.glob("*.part"))
+
+
 def test_quiet_prints_the_path_alone(stuck, tmp_path: Path) -> None:
     done = flatline("collect", "--pid", stuck("flock_held"), "-o", tmp_path / "b.flatline.zip", "--window", 1, "--quiet")
     assert (done.code, done.err, done.out) == (0, "", f"{tmp_path}/b.flatline.zip\n")
