@@ -12,11 +12,11 @@ from typing import Any
 from flatline.errors import EXIT_OK, FlatlineError
 
 from ..judge.cases import run_cases
-from ..judge.drafting import MARK, draft
+from ..judge.drafting import draft
 from ..judge.explain import explain
 from ..judge.language import rule_json_schema
 from ..judge.lint import lint
-from ..judge.pack import LoadedRule, Pack, Rulebook, load_rulebook, own_folder, own_place
+from ..judge.pack import MARK, LoadedRule, Pack, Rulebook, load_rulebook, own_folder, own_place
 from ..judge.yaml_source import Problem
 from ..schemas import text_of
 from . import calibrate
@@ -63,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         if name == "new":
             action.add_argument("--cause", required=True, metavar="CAUSE", help="an id of causes.yaml")
         if name in ("show", "explain", "new"):
-            action.add_argument("rule", metavar="RULE")
+            help_text = "the id of the new rule" if name == "new" else "a rule, or a cause: all the rules that name it"
+            action.add_argument("rule", metavar="RULE", help=help_text)
         if name == "explain":
             action.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE")
         if name == "calibrate":
@@ -119,7 +120,8 @@ def _new(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    print(_rulebook(options).rule(options.rule).path.read_text(encoding="utf-8"), end="")
+    rules = _rulebook(options).rules_of(options.rule)
+    print("---\n".join(rule.path.read_text(encoding="utf-8") for rule in rules), end="")
     return EXIT_OK
 
 
@@ -128,13 +130,15 @@ def _lint(options: argparse.Namespace) -> int:
     result = lint(book)
     for warning in result.warnings:
         print(f"{warning} (warning)")
+    for error in result.errors:
+        print(error)
     if not result.errors:
         print(f"{len(book.rules)} rules are in order")
-    return _report(result.errors)
+    return EXIT_FAULTS if result.errors else EXIT_OK
 
 
 def _test(options: argparse.Namespace) -> int:
-    book = _rulebook(options)
+    book = _rulebook(options).with_drafts()
     problems = [*book.problems]
     results = [result for rule in _chosen(book, options.only) for result in run_cases(rule, book, problems)]
     faults = [result for result in results if result.fault]
@@ -153,7 +157,11 @@ def _explain(options: argparse.Namespace) -> int:
     from ..intake.opening import open_case
 
     with open_case(options.bundles) as case:
-        print("\n".join(explain(book.rule(options.rule), case)))
+        rules = book.rules_of(options.rule)
+        print("\n".join(explain(rules, case)))
+    others = [rule.id for rule in book.naming(options.rule) if rule not in rules]
+    if others:
+        print(f"\nThe cause {options.rule} is named by these rules as well: {', '.join(others)}")
     return EXIT_OK
 
 

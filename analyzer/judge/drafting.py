@@ -1,4 +1,4 @@
-"""A new rule and its test file, drafted: in order but for what is marked TODO, which `lint` lists."""
+"""A new rule and its test file, drafted: in order but for what is marked TODO (`pack.MARK`), which `lint` lists."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from flatline.errors import RuleError
 
 from .language import ENGINE
 from .pack import PACK_FILE, TEST_SUFFIX, Cause, Rulebook
-
-MARK = "TODO"
-"""What a draft still lacks; lint refuses a rule that says so."""
 
 _RULE = """\
 # TODO: read docs/rules.md, fill in every TODO, then: flatline rules lint && flatline rules test {id}
@@ -61,7 +58,7 @@ def draft(rule_id: str, cause_id: str, folder: Path, book: Rulebook) -> tuple[Pa
         raise RuleError(
             f"{rule_id!r} is no id: small letters and digits, with a hyphen between", next_step="a-new-rule"
         )
-    if rule_id in {rule.id for rule in book.rules}:
+    if rule_id in {rule.id for rule in (*book.rules, *book.drafts)}:
         raise RuleError(f"there is a rule {rule_id!r} already", next_step=f"flatline rules show {rule_id}")
     cause = _cause(cause_id, book)
     rule = folder / cause.family / f"{rule_id}.yaml"

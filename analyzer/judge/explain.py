@@ -24,10 +24,18 @@ _SAYS = {True: "yes", None: "unknown", False: "no"}
 _UNDER = " " * 12
 
 
-def explain(rule: LoadedRule, case: Case) -> Iterator[str]:
-    """Lines that tell the outcome, and of every condition whether it holds and what was found."""
+def explain(rules: Sequence[LoadedRule], case: Case) -> Iterator[str]:
+    """Lines that tell the outcome of each rule, and of every condition whether it holds and what was found."""
     derive(case)
     index = FactIndex(case.store, partial(whole_log, case))
+    index.logs.expect(pattern for rule in rules for pattern in rule.patterns)
+    for number, rule in enumerate(rules):
+        if number:
+            yield ""
+        yield from _explain(rule, index)
+
+
+def _explain(rule: LoadedRule, index: FactIndex) -> Iterator[str]:
     outcome = judge_rule(rule, index)
     yield from _wrapped(f"{rule.id}: ", _outcome(outcome))
     yield f"  {rule.model.status}, cause {rule.model.cause}, {rule.pack}"

@@ -13,7 +13,6 @@ from ..scan.needed import shortest_needed
 from . import rank
 from .cases import load_cases
 from .counts import OPERATORS
-from .drafting import MARK
 from .fields import COUNT_TABLE, LOG_TABLE, allowed_values, has_field
 from .language import AllOf, AnyOf, Find, Nothing, Operators, Rule, Translation
 from .pack import LoadedRule, Rulebook
@@ -41,7 +40,8 @@ def lint(book: Rulebook) -> Linted:
     """Every rule of every pack, and the rules against each other."""
     errors, warnings = [*book.problems], []
     known = {rule.id for rule in book.rules}
-    for rule in book.rules:
+    for rule in (*book.rules, *book.drafts):
+        errors += rule.unwritten
         errors += chain.from_iterable(check(rule) for check in _CHECKS)
         errors += _unknown_rules(rule, known)
         errors += one_kind(rule)
@@ -285,16 +285,7 @@ def _half_translated(rule: LoadedRule) -> Iterator[Problem]:
         yield rule.document.problem(("zh", "fix"), f"zh has {len(zh.fix)} remedies, and the rule {len(rule.model.fix)}")
 
 
-def _drafted(rule: LoadedRule) -> Iterator[Problem]:
-    for path in rule.document.values:
-        value: Any = rule.document.data
-        for part in path:
-            value = value[part]
-        if isinstance(value, str) and MARK in value:
-            yield rule.document.problem(path, f"{MARK}: {'.'.join(map(str, path))} is still to be written")
-
-
-_CHECKS = (_drafted, _unknown_tables, _bad_patterns, _bad_texts, _bad_weights, _half_translated)
+_CHECKS = (_unknown_tables, _bad_patterns, _bad_texts, _bad_weights, _half_translated)
 
 
 def _advice(rule: LoadedRule) -> Iterator[Problem]:

@@ -31,6 +31,8 @@ from .yaml_source import MAX_BYTES, Document, Problem, YamlRefused, place_of, re
 PACK_FILE = "pack.yaml"
 CAUSES_FILE = "causes.yaml"
 TEST_SUFFIX = ".test.yaml"
+MARK = "TODO"
+"""What a draft still lacks; a rule that says so is not asked."""
 
 
 class Cause(Model):
@@ -81,6 +83,15 @@ class LoadedRule:
     def test_path(self) -> Path:
         return self.path.with_name(self.id + TEST_SUFFIX)
 
+    @property
+    def unwritten(self) -> list[Problem]:
+        """The places that are still to be written; a rule that has one is a draft."""
+        return [
+            self.document.problem(place, f"{MARK}: {'.'.join(map(str, place))} is still to be written")
+            for place in self.document.values
+            if isinstance(value := self.document.value(place), str) and MARK in value
+        ]
+
 
 @dataclass(frozen=True)
 class Pack:
@@ -95,6 +106,8 @@ class Pack:
     root: Path = Path()
     engine: int = language.ENGINE
     """The version of the language that it needs."""
+    drafts: tuple[LoadedRule, ...] = ()
+    """Rules that are still to be written: never asked, and named in `problems`."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} (sha256 {self.sha256[:12]})"
@@ -118,12 +131,29 @@ class Rulebook:
     def problems(self) -> list[Problem]:
         return sorted({problem for pack in self.packs for problem in pack.problems})
 
+    @property
+    def drafts(self) -> list[LoadedRule]:
+        return [rule for pack in self.packs for rule in pack.drafts]
+
+    def with_drafts(self) -> Rulebook:
+        """For who writes them: drafts are rules like others."""
+        return Rulebook(tuple(replace(pack, rules=pack.rules + pack.drafts, drafts=()) for pack in self.packs))
+
     def rule(self, rule_id: str) -> LoadedRule:
-        """Raises RuleError when there is no such rule."""
-        for rule in self.rules:
+        """Also a draft. Raises RuleError when there is no such rule."""
+        for rule in (*self.rules, *self.drafts):
             if rule.id == rule_id:
                 return rule
         raise RuleError(f"there is no rule {rule_id!r}", next_step="flatline rules list")
+
+    def rules_of(self, name: str) -> list[LoadedRule]:
+        """The rule of this id, else those of the cause of this id. Raises RuleError when there is none."""
+        of_cause = self.naming(name)
+        return of_cause if of_cause and all(rule.id != name for rule in of_cause) else [self.rule(name)]
+
+    def naming(self, cause: str) -> list[LoadedRule]:
+        """The rules that name a cause."""
+        return [rule for rule in self.rules if rule.model.cause == cause]
 
 
 def load_rulebook(folders: Sequence[Path] = (), *, built_in: bool = True, own: Path | None = None) -> Rulebook:
@@ -177,18 +207,28 @@ def load_pack(folder: Path, *, trusted: bool = False) -> Pack:
     info = _info(folder, problems)
     pack = Pack(info.name, info.version, _sha256(folder, files), root=folder)
     special = {folder / PACK_FILE, folder / CAUSES_FILE}
-    rules = [load_rule(path, str(pack), problems, trusted=trusted) for path in files if path not in special]
+    loaded = [load_rule(path, str(pack), problems, trusted=trusted) for path in files if path not in special]
+    rules = [rule for rule in loaded if rule and not rule.unwritten]
+    drafts = [rule for rule in loaded if rule and rule.unwritten]
+    problems += map(_draft, drafts)
     calibration = _calibration(folder, problems)
     return Pack(
         pack.name,
         pack.version,
         pack.sha256,
-        tuple(_with_record(rule, calibration) for rule in rules if rule),
+        tuple(_with_record(rule, calibration) for rule in rules),
         _causes(folder, problems),
         tuple(problems),
         folder,
         info.engine,
+        tuple(drafts),
     )
+
+
+def _draft(rule: LoadedRule) -> Problem:
+    places = rule.unwritten
+    what = f"{MARK}: {rule.id} is a draft and not in use: {len(places)} texts are still to be written"
+    return replace(places[0], message=what)
 
 
 def load_rule(path: Path, pack: str, problems: list[Problem], *, trusted: bool) -> LoadedRule | None:

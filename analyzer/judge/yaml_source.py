@@ -52,6 +52,13 @@ class Document:
     values: dict[Path, tuple[int, int]] = field(default_factory=dict)
     keys: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
+    def value(self, path: Path) -> Any:
+        """What stands at a path."""
+        value = self.data
+        for part in path:
+            value = value[part]
+        return value
+
     def problem(self, path: Path, message: str, *, at_key: bool = False) -> Problem:
         """A problem at `path`, or at its nearest parent that has a place."""
         for length in range(len(path), -1, -1):

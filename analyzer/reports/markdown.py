@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..findings import Evidence, Finding
 from .view import View
 from .visible import visible
-from .wording import among, around, chain_heading, decides, place, record, silence, taken_for
+from .wording import among, around, chain_heading, decides, place, silence, taken_for, the_rule
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!@&])")
 
@@ -85,8 +85,7 @@ def _finding(finding: Finding) -> Iterator[str]:
     if finding.confirm:
         yield "\nTo confirm:\n"
         yield from fence(finding.confirm)
-    if said := record(finding):
-        yield f"\nThis rule: {plain(said)}"
+    yield f"\nThe rule: {plain(the_rule(finding))}"
 
 
 def _evidence(item: Evidence) -> str:

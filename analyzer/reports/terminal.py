@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..findings import Evidence, Finding, ReportGap
 from .view import View
 from .visible import visible
-from .wording import among, chain_heading, decides, place, record, silence, taken_for
+from .wording import among, chain_heading, decides, place, silence, taken_for, the_rule
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATE_COLOURS = {"hung": "red", "crashed": "red", "degraded": "yellow", "waiting": "yellow", "healthy": "green"}
@@ -93,8 +93,7 @@ def _about(finding: Finding, paper: Paper) -> Iterator[str]:
         yield from paper.wrap(finding.action, "  ", "  the process: ")
     if finding.not_this_when:
         yield from paper.wrap(finding.not_this_when, "  ", "  not this when: ")
-    if said := record(finding):
-        yield from paper.wrap(said, "  ", "  this rule: ")
+    yield from paper.wrap(the_rule(finding), "  ", "  the rule: ")
 
 
 def _evidence(item: Evidence, paper: Paper) -> Iterator[str]:

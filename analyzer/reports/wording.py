@@ -52,6 +52,11 @@ def record(finding: Finding) -> str:
     return f"Named first in {measured.named} of {measured.cases} labelled reports, and was right in {measured.right}."
 
 
+def the_rule(finding: Finding) -> str:
+    """``disk-full. Never the first to name a cause in 113 labelled reports.``"""
+    return f"{finding.rule}. {record(finding)}".rstrip()
+
+
 def chain_heading(verdict: Verdict) -> str:
     """What stands above the chain."""
     return "Why nothing moves" if verdict.state in STILL else "What it does"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from flatline.analyzer.commands import analyze, rules
+from flatline.analyzer.judge.pack import load_rulebook
 
 GOLDEN = Path(__file__).parents[3] / "fixtures" / "bundles" / "golden-1.0.flatline.zip"
 
@@ -121,12 +122,39 @@ def test_rules_test_fails_with_the_case_that_fails(pack, capsys):
 def test_rules_lint_of_a_broken_pack_names_file_line_and_column(pack, capsys):
     path = pack("bad", "requires: 7\n")
     assert rules.main(["lint", "--rules", str(pack.folder)]) == 1
-    assert f"{path}:11:11" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert f"{path}:11:11" in out
+    assert err == ""
 
 
 def test_an_unknown_rule_is_a_usage_error(capsys):
     assert rules.main(["show", "nope"]) == 2
     assert "there is no rule 'nope'" in capsys.readouterr().err
+
+
+def test_a_cause_stands_for_all_rules_that_name_it(capsys):
+    assert rules.main(["show", "lock-file-unsupported"]) == 0
+    out, err = capsys.readouterr()
+    ids = [line.removeprefix("id: ") for line in out.splitlines() if line.startswith("id: ")]
+    book = load_rulebook()
+    assert ids == [rule.id for rule in book.naming("lock-file-unsupported")]
+    assert len(ids) > 1
+    assert err == ""
+    assert rules.main(["explain", "lock-file-unsupported", str(GOLDEN)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in told if line.partition(": ")[0] in ids] == ids
+
+
+def test_a_rule_named_like_its_cause_is_shown_alone_and_what_else_names_the_cause_is_said(capsys):
+    assert rules.main(["show", "crashed"]) == 0
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("id: ")] == ["id: crashed"]
+    assert rules.main(["explain", "crashed", str(GOLDEN)]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    others = [rule.id for rule in load_rulebook().naming("crashed") if rule.id != "crashed"]
+    assert others
+    assert first.startswith("crashed: ")
+    assert last == f"The cause crashed is named by these rules as well: {', '.join(others)}"
 
 
 def test_the_list_has_the_cause_of_every_rule(capsys):

@@ -26,7 +26,7 @@ def told(pack):
     def lines(facts, empty=()):
         pack("lost-mount", RULE)
         store, _ = sample_store(facts, empty=empty)
-        return list(explain(load_rulebook([pack.folder]).rule("lost-mount"), case_of(store)))
+        return list(explain([load_rulebook([pack.folder]).rule("lost-mount")], case_of(store)))
 
     return lines
 

@@ -4,7 +4,9 @@ import json
 import re
 
 import pytest
+from flatline.analyzer.analysis import analyze
 from flatline.analyzer.commands import rules
+from flatline.analyzer.intake.opening import open_case
 from flatline.analyzer.judge.cases import run_cases
 from flatline.analyzer.judge.drafting import draft
 from flatline.analyzer.judge.lint import lint
@@ -28,11 +30,38 @@ def test_a_draft_lacks_nothing_but_what_is_marked(book, tmp_path):
     rule, tests = draft("our-storage", "filesystem-not-responding", tmp_path / "ours", book)
     assert (rule.parent.name, tests.name) == ("storage", "our-storage.test.yaml")
     found = load_rulebook([tmp_path / "ours"])
-    assert not found.problems
     mine = [problem for problem in lint(Rulebook(found.packs[1:])).errors if problem.file == str(rule)]
     assert len(mine) >= 10
     assert all(problem.message.startswith("TODO: ") for problem in mine)
-    assert not any(result.fault for result in run_cases(found.rule("our-storage"), found, []))
+    assert not any(result.fault for result in run_cases(found.rule("our-storage"), found.with_drafts(), []))
+
+
+def test_a_draft_is_not_asked_and_that_is_said(book, tmp_path):
+    rule, _ = draft("our-storage", "filesystem-not-responding", tmp_path / "ours", book)
+    found = load_rulebook([tmp_path / "ours"])
+    assert "our-storage" not in {rule.id for rule in found.rules}
+    (problem,) = [problem for problem in found.problems if problem.file == str(rule)]
+    assert "our-storage is a draft and not in use: 1" in problem.message
+    with case_of_text("TODO a text that every such log has\n", tmp_path) as case:
+        report = analyze(case, found)
+    assert "our-storage" not in {finding.rule for finding in report.findings}
+    assert [gap.message for gap in report.gaps if gap.probe == "rules"] == [str(problem)]
+
+
+def test_a_draft_is_in_use_when_its_last_todo_is_gone(book, tmp_path):
+    rule, _ = draft("our-storage", "filesystem-not-responding", tmp_path / "ours", book)
+    texts = re.sub(r'"TODO[^"]*"', '"done"', rule.read_text())
+    rule.write_text(texts)
+    assert "patterns.told" in str([problem.message for problem in lint(load_rulebook([tmp_path / "ours"])).errors])
+    rule.write_text(texts.replace("'TODO a", "'a"))
+    found = load_rulebook([tmp_path / "ours"])
+    assert not found.problems
+    assert "our-storage" in {rule.id for rule in found.rules}
+
+
+def case_of_text(text, folder):
+    (folder / "job.log").write_text(text)
+    return open_case([folder / "job.log"])
 
 
 def test_a_draft_that_is_filled_in_is_in_order(book, tmp_path):
@@ -71,6 +100,10 @@ def test_own_rules_are_drafted_and_listed_with_their_pack(home, capsys):
     assert rules.main(["new", "our-disk", "--cause", "disk-full"]) == 0
     assert str(home / "storage" / "our-disk.yaml") in capsys.readouterr().out
     assert own_folder() == home
+    assert rules.main(["list", "--format", "json"]) == 1
+    assert "our-disk is a draft and not in use" in capsys.readouterr().err
+    path = home / "storage" / "our-disk.yaml"
+    path.write_text(path.read_text().replace("TODO", "done"))
     assert rules.main(["list", "--format", "json"]) == 0
     packs = json.loads(capsys.readouterr().out)
     assert [(pack["pack"], pack["version"], pack["engine"]) for pack in packs] == [("built-in", "1", 1), ("own", "1", 1)]

@@ -256,3 +256,8 @@ def test_of_a_log_too_long_to_be_read_again_the_cited_place_still_shows(tmp_path
     page = full_disk(tmp_path, text, "html")
     place = page.partition('<section id="excerpts">')[2]
     assert f" 200102&gt; {FULL.replace(chr(39), '&#39;')}" in place
+
+
+@pytest.mark.parametrize(("name", "says"), [("text", "the rule: disk-full. "), ("md", "The rule: disk-full. "), ("html", "rule: disk-full")])
+def test_a_report_names_the_rule_that_can_be_explained(name: str, says: str, tmp_path: Path) -> None:
+    assert says in full_disk(tmp_path, f"{FULL}\n", name)
