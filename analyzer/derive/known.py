@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from flatline.bundle.facts import Frame, Syscall
 
-from .known_wait import KnownWait, short_name
+from .known_wait import KnownWait, short_name, standard_file
 from .native_waits import NATIVE_WAITS
 from .scene import Stack, is_user
 
@@ -86,6 +86,8 @@ WAITS: tuple[KnownWait, ...] = (
     KnownWait("queue.py", ("put",), "futex", "nobody-known", "waits for room in a full queue"),
     KnownWait("queue.py", ("join",), "futex", "nobody-known", "waits for all items of a queue to be done"),
     KnownWait("multiprocessing/queues.py", ("get",), "pipe-read", "queue", "waits for an item from a queue"),
+    KnownWait("multiprocessing/synchronize.py", ("wait", "wait_for"), "futex", "nobody-known",
+              "waits for an event or a condition between processes"),
     KnownWait("multiprocessing/connection.py", ("recv", "recv_bytes", "poll"), "pipe-read", "queue",
               "waits for a message"),
     KnownWait("concurrent/futures/thread.py", ("_worker",), "futex", "idle", "is idle: it waits for work"),
@@ -245,6 +247,7 @@ def _row_of(kind: str, function: str, file: str, module: str) -> KnownWait | Non
     """The row of a function: file by its end, function by its short name. Thousands of threads wait in the same."""
     name = short_name(kind, function)
     library, source = module.rpartition("/")[2], module.replace(".", "/") + ".py"
+    file = standard_file(file)
     for row in _INDEX.get(name, []) + _INDEX.get("", []):
         if row.native != (kind == "native"):
             continue

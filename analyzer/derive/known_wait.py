@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -32,6 +33,15 @@ class KnownWait:
     """A function of C or C++; then `file` is how the name of its library begins."""
     is_final: bool = False
     """Nothing further out says more."""
+
+
+_COPIES = re.compile(r"(?:(?<=/)|^)multiprocess/")
+
+
+def standard_file(file: str) -> str:
+    """A file by the name it has in the standard library: ``multiprocess``, which datasets and pathos use, is a copy of
+    multiprocessing with another pickler."""
+    return _COPIES.sub("multiprocessing/", file) if "multiprocess/" in file else file
 
 
 def short_function(frame: Frame) -> str:

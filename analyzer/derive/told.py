@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from flatline.bundle.facts import Frame, Process, Role, Thread
 
+from .known_wait import standard_file
+
 _ROLES: tuple[tuple[str, str, Role], ...] = (
     ("torch/utils/data/_utils/worker.py", "_worker_loop", "dataloader-worker"),
     ("multiprocessing/pool.py", "worker", "pool-worker"),
@@ -63,9 +65,13 @@ def roles_told(
 
 def _role(stack: Sequence[Frame]) -> Role | None:
     for file, function, role in _ROLES:
-        if any(f.kind == "python" and f.function == function and (f.file or "").endswith(file) for f in stack):
+        if any(f.kind == "python" and f.function == function and _file(f).endswith(file) for f in stack):
             return role
     return None
+
+
+def _file(frame: Frame) -> str:
+    return standard_file(frame.file or "")
 
 
 def _thread(frame: Frame) -> Thread:

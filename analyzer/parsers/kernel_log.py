@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 
 from flatline.bundle.facts import KERNEL_SAMPLE, Frame, KernelEvent, Process, Thread, process_id, thread_id
-from flatline.texts.kernel_events import KernelLog, is_event
+from flatline.texts.kernel_events import MOST_FRAMES, KernelLog, is_event
 from flatline.texts.kernel_lines import Head, head_of
-from flatline.texts.kernel_stacks import KernelFrame, is_frame
+from flatline.texts.kernel_stacks import KernelFrame, frame_of, is_frame
 
 from .interface import HOST, LOOKAHEAD, Lines, Parsed, Parser
 
@@ -19,7 +19,7 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DATE = rf"(?:{_MONTH} {{1,2}}\d{{1,2}} (?:\d{{4}} )?\d\d:\d\d:\d\d|\d{{4}}-\d\d-\d\dT\S{{8,24}})"
 _SYSTEM_LOG = rf"{_DATE} [\w.⟪·⟫-]{{1,255}}"
 _BEGINS = re.compile(
-    r"(?:<\d{1,3}>)?\[ {0,12}\d{1,12}\.\d{6}\](?:\[ {0,12}[TC]\d{1,9}\])? ?\S"
+    r"(?:<\d{1,3}>)?\[ {0,12}\+?\d{1,12}\.\d{6}\](?:\[ {0,12}[TC]\d{1,9}\])? ?\S"
     rf"|\[\w{{2,4}} {_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}\] \S"
     r"|\d{1,4},\d{1,20},\d{1,20},[-c+](?:,[\w=]{1,40})?;"
     r"|(?:kern|user|daemon|syslog|auth)\s{0,4}:(?:emerg|alert|crit|err|warn|notice|info|debug)\s{0,3}:\s"
@@ -37,12 +37,13 @@ _CHATTER = re.compile(
     r"Memory cgroup|Task in /|\S{1,60} cpuset=|(?:[0-9a-f]{16} ){2,3}[0-9a-f]{16}$"
 )
 """What the kernel prints around such lines, where no stamp marks them as its own."""
+_DUMP = re.compile(r"task:(?P<name>\S.{0,15}?)\s+state:D\s.*?\bpid:\s*(?P<pid>\d{1,9})")
 _SYSLOG = re.compile(rf"{_SYSTEM_LOG} \S{{1,80}}: ")
 
 
 def parse(lines: Lines, start: int) -> Parsed | None:
     """All lines until one that is not the kernel's; the system log's other programs may stand between."""
-    log = KernelLog()
+    log, dumped = KernelLog(), Dumped()
     end, first = start, head_of(lines[start].text)
     if not _is_own(first):
         return None
@@ -51,10 +52,33 @@ def parse(lines: Lines, start: int) -> Parsed | None:
         head = head_of(line.text)
         if _is_own(head) or (index == end and _goes_on(line.text, head)):
             log.take(line.number, line.text)
+            dumped.take(line.number, head.message)
             end = index + 1
         elif (line.bare and not _SYSLOG.match(line.bare)) or index - end > LOOKAHEAD:
             break
-    return Parsed(end, (*log.events, *_tasks(log)), about=_about(end - start, log))
+    return Parsed(end, (*log.events, *_tasks(log), *dumped.rows(log)), about=_about(end - start, log))
+
+
+class Dumped:
+    """Tasks in state D whose stack the kernel prints, where the line that says for how long is not in the text."""
+
+    def __init__(self) -> None:
+        self.tasks: list[tuple[KernelEvent, list[KernelFrame]]] = []
+
+    def take(self, number: int, message: str) -> None:
+        """The next line of the kernel's."""
+        begun = _DUMP.match(message)
+        if begun:
+            event = KernelEvent("other", pid=int(begun["pid"]), name=begun["name"], text=message, line=number)
+            self.tasks.append((event, []))
+        elif self.tasks and is_frame(message) and (frame := frame_of(message)) and len(self.tasks[-1][1]) < MOST_FRAMES:
+            self.tasks[-1][1].append(frame)
+
+    def rows(self, log: KernelLog) -> Iterator[Process | Thread | Frame]:
+        told = {event.pid for event in log.events if event.kind == "hung-task"}
+        last = {event.pid: (event, stack) for event, stack in self.tasks if event.pid not in told}
+        for event, stack in last.values():
+            yield from _task(event, stack)
 
 
 def _is_own(head: Head) -> bool:

@@ -19,7 +19,9 @@ _DURATION = re.compile(
 )
 _SIZE = re.compile(r"(?P<number>\d{1,20}(?:[.,]\d{1,4})?)(?P<unit>[kKmMgGtTpP])?i?B?")
 _UNITS = {"": 1024, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4, "p": 1024**5}
-_KERNEL_THREAD = re.compile(r"\[[^\]]{1,200}\](?: <defunct>)?")
+_KERNEL_THREAD = re.compile(r"\[[^\]]{1,200}\]")
+_DEFUNCT = re.compile(r" <def(?:unct?|u?n?)>?$")
+"""What ps prints behind the name of a zombie; the width of the terminal may cut it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def listed(row: Mapping[str, str], line: Line) -> Listed | None:
     drawn = row.get("COMMAND") or row.get("CMD") or row.get("ARGS") or ""
     command, depth = without_art(drawn)
     state = (
-        "Z" if command.endswith("<defunct>") else state_of(row.get("STAT") or row.get("S") or row.get("STATE") or "")
+        "Z" if _DEFUNCT.search(command) else state_of(row.get("STAT") or row.get("S") or row.get("STATE") or "")
     )
     name, argv = named(command)
     wchan = row.get("WCHAN")
@@ -105,9 +107,9 @@ def named(command: str) -> tuple[str | None, tuple[str, ...] | None]:
     command = command.strip()
     if not command or command == "-":
         return None, None
-    if _KERNEL_THREAD.fullmatch(command):
-        return command.removesuffix(" <defunct>")[1:-1][:15], None
-    plain = command.removesuffix(" <defunct>").strip()
+    plain = _DEFUNCT.sub("", command).strip()
+    if _KERNEL_THREAD.fullmatch(plain):
+        return plain[1:-1][:15], None
     words = tuple(plain.split())
     if not words:
         return None, None

@@ -57,6 +57,10 @@ class _Part:
     handled: bool = False
 
 
+_IGNORED = ("Exception ignored in", "Exception ignored on")
+"""What Python prints above a traceback after which it goes on."""
+
+
 @dataclass
 class _Traceback:
     """What one rank has printed: see `streams.Reader`."""
@@ -164,7 +168,12 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     told = [r for r in readers if isinstance(r, _Traceback) and _is_one(r)]
     if not told:
         return None
-    rows = [row for number, reader in enumerate(told) for row in _rows(reader, lines[start], NO_PID - number)]
+    ignored = start > 0 and lines[start - 1].bare.startswith(_IGNORED)
+    rows = [
+        row
+        for number, reader in enumerate(told)
+        for row in _rows(reader, lines[start], NO_PID - number, ignored=ignored)
+    ]
     return Parsed(end, tuple(rows), about=_about(told))
 
 
@@ -174,14 +183,14 @@ def _is_one(reader: _Traceback) -> bool:
     return (reader.has_head and bool(frames or has_error)) or frames > 1 or (frames == 1 and has_error)
 
 
-def _rows(reader: _Traceback, first: Line, nobody: int) -> list[Any]:
+def _rows(reader: _Traceback, first: Line, nobody: int, *, ignored: bool) -> list[Any]:
     parts = [part for part in reader.parts if part.type]
     interrupted = _interrupted(reader)
     pid = _pid(reader)
     process = None if pid is None and interrupted is None else process_id(nobody if pid is None else pid, HOST)
     errors = [_error(reader, part, process, is_last=part is parts[-1]) for part in parts]
     if interrupted is None:
-        return errors
+        return [replace(error, handled=True) for error in errors] if ignored else errors
     stacks = Stacks()
     line = replace(first, number=interrupted.frames[0][1], rank=reader.rank)
     named = stacks.process(line, nobody if pid is None else pid)

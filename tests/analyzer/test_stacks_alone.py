@@ -54,6 +54,17 @@ def test_a_trainer_and_its_loader_show_in_one_dump_of_both():
     assert (edge.kind, edge.strength) == ("worker", "suggested")
 
 
+@pytest.mark.parametrize("package", [f"{LIB}/multiprocessing", f"{SITE}/multiprocess"])
+def test_the_copy_of_multiprocessing_that_datasets_uses_waits_alike(package: str):
+    job = dump(
+        p12_12=[(f"{LIB}/threading.py", "wait", 331), (f"{package}/pool.py", "wait", 765), (f"{package}/pool.py", "get", 768), MAIN],
+        p14_14=[("/job/train.py", "clean", 30), (f"{package}/pool.py", "worker", 114), (f"{package}/popen_fork.py", "_launch", 71)],
+    )
+    store = job.derived()[1]
+    assert {p.pid: p.role for p in store.rows("processes")}[14] == "pool-worker"
+    assert [e.kind for e in store.rows("wait_edges") if e.pid == 12] == ["worker"]
+
+
 def test_the_verdict_is_less_sure_than_with_the_kernel_s_word():
     derived, _ = dump(p12_12=[(f"{LIB}/threading.py", "wait", 327), MAIN]).derived()
     assert derived.verdict.state in ("hung", "unknown")

@@ -6,7 +6,7 @@ import pytest
 from flatline.analyzer.intake.cleaning import cleaned
 from flatline.analyzer.parsers.interface import Parsed
 from flatline.analyzer.parsers.kernel_log import parse
-from parsing import blocks_of, rows_of
+from parsing import blocks_of, only, rows_of
 
 from flatline.bundle.facts import Frame, KernelEvent, Process, Thread
 
@@ -185,3 +185,17 @@ def test_other_programs_lines_of_the_system_log_may_stand_between():
 )
 def test_ordinary_log_lines_are_not_the_kernels(line: str):
     assert [block.kind for block in blocks_of(line)] == ["log"]
+
+
+def test_a_task_in_state_d_is_one_without_the_line_that_says_for_how_long():
+    text = (
+        "[  +0.000040] task:sft_main       state:D stack:    0 pid: 4120 ppid:  4101 flags:0x00000002\n"
+        "[  +0.000005] Call Trace:\n"
+        "[  +0.000002]  <TASK>\n"
+        "[  +0.000004]  __schedule+0x2eb/0x8d0\n"
+        "[  +0.000006]  uvm_va_block_lock+0x1c/0x90 [nvidia_uvm]\n"
+    )
+    block = only(text, "kernel-log")
+    assert [(p.pid, p.name, p.state) for p in rows_of(block, Process)] == [(4120, "sft_main", "D")]
+    assert [(f.function, f.module) for f in rows_of(block, Frame)][-1] == ("uvm_va_block_lock", "nvidia_uvm")
+    assert rows_of(block, KernelEvent) == []

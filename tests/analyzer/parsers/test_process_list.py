@@ -165,3 +165,11 @@ def test_threads_of_one_process_become_threads():
 )
 def test_ordinary_log_lines_are_no_lists(line: str):
     assert [block.kind for block in blocks_of(line)] == ["log"]
+
+
+def test_a_zombie_whose_mark_the_width_of_the_terminal_cut_is_one_by_its_name() -> None:
+    text = (
+        "USER       PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n"
+        "ann         71  0.0  0.0      0     0 ?        Z    10:01   0:09 [python3] <defu\n"
+    )
+    assert [(p.name, p.state) for p in rows_of(only(text, "ps"), Process)] == [("python3", "Z")]

@@ -122,3 +122,10 @@ def test_a_notebook_s_traceback_is_read():
     frames = [row for row in block.rows if isinstance(row, Frame)]
     assert [(f.function, f.line_no) for f in frames] == [("get", 113), ("_try_get_data", 1120), ("<module>", 3)]
     assert [row.is_main for row in block.rows if isinstance(row, Thread)] == [True]
+
+
+def test_an_error_that_python_ignored_ended_nothing() -> None:
+    (ignored,) = errors(python("class Bar:\n def __del__(self): raise ValueError('closed')\nBar()"))
+    (raised,) = errors(python("def close(): raise ValueError('closed')\nclose()"))
+    assert (ignored.type, ignored.handled) == ("ValueError", True)
+    assert (raised.type, raised.handled) == ("ValueError", False)
