@@ -50,6 +50,14 @@ def own_pids(processes: ProcessTable, me: Collection[int], keep: Collection[int]
     return tuple(sorted(own - (set(keep) - set(me))))
 
 
+def meant(processes: ProcessTable, pid: int) -> int:
+    """`pid`; for that of a ``flatline run``, as a batch script knows it, the job that it was started around."""
+    if pid not in processes or not is_flatline(processes[pid]):
+        return pid
+    started = [one for one in processes.values() if one.ppid == pid and not one.has_ended]
+    return min(started, key=lambda one: (one.stat.start_ticks, one.pid)).pid if started else pid
+
+
 def tree(processes: ProcessTable, pids: Sequence[int], me: Collection[int] = ()) -> dict[int, Relation]:
     """The whole job of `pids`: pid -> relation.
 

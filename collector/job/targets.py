@@ -17,7 +17,7 @@ from ..linux.patience import Patience
 from ..linux.procfs import ProcFS, Unread, exit_status, parse_environ
 from ..linux.unnoticed import find_watched
 from ..probes.interface import Doing, Gap, Item, Result, Target, View
-from .jobtree import SERVERS, ProcessTable, own_pids, tree
+from .jobtree import SERVERS, ProcessTable, meant, own_pids, tree
 from .roles import ProcessInfo, is_flatline, is_python, program_of, roles, runs_only_flatline
 
 LOCKED = "the memory map of the process is locked, as while a page fault waits for a dead mount"
@@ -200,7 +200,8 @@ class TargetsProbe:
             matches = _checked_matches(processes, self.names, me) if self.names else []
             if len(matches) > 1:
                 _check_one_job(proc, processes, matches, patience, me)
-            job = _job_tree(proc, processes, (*self.pids, *matches), me)
+            named = [meant(processes, pid) for pid in self.pids]
+            job = _job_tree(proc, processes, (*named, *matches), me)
             yield Result(job)
             yield Doing("other ranks of the job")
             others = other_ranks(proc, processes, job, patience)

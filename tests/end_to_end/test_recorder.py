@@ -58,3 +58,20 @@ def test_a_job_that_hangs_under_run_is_named_and_ended_with_its_bundle_kept(tmp_
     assert "from then to now" in flatline("analyze", bundle, "--format", "html").out
     assert f"next: flatline analyze {bundle}" in done.err
     assert not list(tmp_path.glob("flatline-recorder-*"))
+
+
+def test_the_pid_of_run_itself_means_the_job_below_it(start, tmp_path):
+    """What a batch script has in `$!`."""
+    (tmp_path / "train.py").write_text(
+        "import threading\ndone = threading.Event()\ndef feed(): raise KeyError('batch')\n"
+        "threading.Thread(target=feed).start()\nopen('ready', 'w').close()\ndone.wait()\n"
+    )
+    run = start([sys.executable, "-m", "flatline", "run", "--", sys.executable, "train.py"], cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)})
+    wait_until((tmp_path / "ready").exists, what="the job is ready", seconds=60)
+    bundle = tmp_path / "job.flatline.zip"
+    done = flatline("collect", "--pid", run.pid, "--window", 2, "-o", bundle)
+    assert done.code == 0, done.err
+    assert cause_of(report_of(bundle)) == "waits-for-ended-thread"
+    with open_bundle(bundle) as reader:
+        (target,) = [row for row in reader.tables().rows["processes"] if row.relation == "target"]
+    assert target.ppid == run.pid
