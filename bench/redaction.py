@@ -109,6 +109,10 @@ RANDOM: dict[str, Callable[[random.Random], str]] = {
     "a secret in each line": lambda rng: f"api_key={rng.getrandbits(128):032x}\n",
     "an unclosed quote in each line": lambda rng: f"token='{rng.getrandbits(96):x}\n",
     "a user in each line": lambda rng: f"user={''.join(rng.choices(LETTERS, k=8))}\n",
+    "a password in each line": lambda rng: f"{''.join(rng.choices(LETTERS, k=3))}_password: {rng.getrandbits(40):x}\n",
+    "coloured": lambda rng: f"\x1b[3{rng.randrange(8)}m{rng.randrange(99)}_token=\x1b[0m{rng.getrandbits(64):x}\n",
+    "users in URLs": lambda rng: f"https://u:{rng.getrandbits(32):x}@{''.join(rng.choices(LETTERS, k=6))}.corp/ ",
+    "lists of hosts": lambda rng: f"{''.join(rng.choices(LETTERS, k=4))}[01-{rng.randrange(10, 99)}] ",
     "addresses": lambda rng: f"{rng.randrange(256)}.{rng.randrange(256)}.{rng.randrange(256)}.9 ",
 }
 """Text of which no two pieces are alike."""

@@ -65,10 +65,9 @@ def find_ipv4(text: str, has: Has) -> Iterator[Named]:
 
 
 def _kind4(address: str) -> str | None:
-    parts = address.split(".")
-    if any(int(part) > 255 or (part[0] == "0" and len(part) > 1) for part in parts) or address in _METADATA:
-        return None
-    first, second = int(parts[0]), int(parts[1])
+    first, second, third, fourth = numbers = [int(part) for part in address.split(".")]
+    if max(numbers) > 255 or f"{first}.{second}.{third}.{fourth}" != address or address in _METADATA:
+        return None  # the second: one with a zero before it
     if first in (0, 127) or first >= 224:
         return None
     if first == 10 or (first, second) == (192, 168) or (first == 172 and 16 <= second < 32):
@@ -80,42 +79,42 @@ def _kind4(address: str) -> str | None:
 
 def _is_address(text: str, start: int, end: int, address: str, kind: str) -> bool:
     before = outline(text[max(0, start - 60) : start].rpartition("\n")[2])
-    has_port = _PORT_OR_NET.match(text, end) is not None
-    if has_port and before[-1:] in ("", " ", "[", "(", "'", '"'):
+    follows = _PORT_OR_NET.match(text, end)
+    is_small = kind == "ip-public" and max(map(int, address.split("."))) <= 30
+    return _is_written_as_ipv4(_deciding(before), follows[0][0] if follows else "", kind != "ip-public", is_small)
+
+
+def _deciding(before: str) -> str:
+    """The end of it that decides, so that the same is not asked again: without a word the last few characters."""
+    if before.upper() == before.lower() and "%" not in before:
+        return before[-8:]
+    return before if "  " in before else " ".join(before.rsplit(" ", 4)[-4:])
+
+
+@lru_cache(maxsize=4096)
+def _is_written_as_ipv4(before: str, follows: str, is_internal: bool, is_small: bool) -> bool:
+    """Whether four numbers behind `before` are an address, a port (``:``) or a net (``/``) behind them."""
+    if follows and before[-1:] in ("", " ", "[", "(", "'", '"'):
         return True
     if before.endswith("/") and not before.endswith("//"):  # Chrome/120.0.0.0, hostname/10.0.0.3:8020
-        return kind != "ip-public" or bool(re.match(r":[0-9]{2,5}\b", text[end : end + 7]))
+        return is_internal or follows == ":"
     if before.endswith("-") and re.search(r"[0-9]\.[0-9]{1,3}-$", before):  # 10.0.0.1-10.0.0.9
         return True
     if _is_escape(before):
         return True
-    if kind != "ip-public" and _IN_A_NAME.search(before) and not _OF_A_PACKAGE.search(before):
+    if is_internal and _IN_A_NAME.search(before) and not _OF_A_PACKAGE.search(before):
         return True
     if re.search(r"[A-Za-z0-9_.+@^-]$", before) and not before.endswith("@"):
         return bool(re.search(r"(?:^|[^A-Za-z0-9])inet$", before))
     if re.search(r"[=<>~!]=\s?$|[<>]\s?$", before) and not before.endswith(("->", "=>", "-> ", "=> ", "<", "> ")):
         return False
-    if has_port:
+    if follows:
         return True
-    if _is_version_after(before):
+    if _VERSIONED.search(before):
         return False
-    if kind == "ip-public" and all(int(part) <= 30 for part in address.split(".")):
-        return _is_address_after(before)
-    return True
+    return _ADDRESSED.search(before) is not None if is_small else True
 
 
-@lru_cache(maxsize=4096)
-def _is_version_after(before: str) -> bool:
-    """Whether what stands before says that a version follows; asked with every digit as a 5."""
-    return _VERSIONED.search(before) is not None
-
-
-@lru_cache(maxsize=4096)
-def _is_address_after(before: str) -> bool:
-    return _ADDRESSED.search(before) is not None
-
-
-@lru_cache(maxsize=4096)
 def _is_escape(before: str) -> bool:
     return bool(re.search(r"(?:\\[nrt]|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]{0,12}m|::ffff:)$", before))
 

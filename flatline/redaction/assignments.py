@@ -13,7 +13,7 @@ from functools import lru_cache
 from .grammar import NAME_CHARS, SEPARATOR, Name
 from .marks import has_mark
 from .names import LONGEST, SecretName, classify, classify_query
-from .one_value import value_of
+from .one_value import SCHEME, value_of
 from .several_values import CONTAINER, LIST_BELOW, block_scalar, cookies, items_below, values_inside
 from .spans import Span
 from .values import has_letters_and_digits, hides_nothing, looks_secret
@@ -54,10 +54,10 @@ def find_assignments(text: str) -> Iterator[Span]:
     to be slow (one line of ``token=token=…``) is then stepped over.
     """
     done, to_read_twice = 0, REREAD * len(text) + 100_000
-    for at in anchors(text):
+    for at, start, end in telling_names(text):
         if at < done:
             continue
-        start, done = name_around(text, at)
+        done = end
         name = judged_name(text, start, done)
         if name is None:
             continue
@@ -71,8 +71,12 @@ def find_assignments(text: str) -> Iterator[Span]:
 
 
 @lru_cache(maxsize=1)
-def anchors(text: str) -> list[int]:
-    """Where the telling words stand, in order."""
+def telling_names(text: str) -> list[tuple[int, int, int]]:
+    """Where telling words stand, in order, and where the name begins and ends that each is in."""
+    return [(at, *_name_around(text, at)) for at in _anchors(text)]
+
+
+def _anchors(text: str) -> list[int]:
     lower = text.replace("\u0130", "i").lower()  # the only letter whose lower case is longer than itself
     positions = []
     for word in _ANCHORS:
@@ -85,7 +89,7 @@ def anchors(text: str) -> list[int]:
     return positions
 
 
-def name_around(text: str, at: int) -> tuple[int, int]:
+def _name_around(text: str, at: int) -> tuple[int, int]:
     """Where the name begins and ends that holds the telling word at `at`."""
     before = text[max(0, at - LONGEST) : at]
     start = at - (len(before) - len(before.rstrip(NAME_CHARS)))
@@ -125,6 +129,11 @@ def _values_of(text: str, name: Name) -> tuple[list[Span], int]:
     separator = SEPARATOR.match(text, name.end)
     if not separator or not _fits(text, name, separator):
         return [], name.end
+    must_stand_out = separator["space"] is not None and not name.is_option and not _is_set(text, name.start)
+    if must_stand_out and name.promise.kind not in _SEVERAL_WORDS:
+        word = _WITHOUT_DIGITS.match(text, separator.end())
+        if word and not SCHEME.match(text, word.start()):
+            return [], name.end
     if separator["op"] and text[separator.end() : separator.end() + 1] in ("|", ">"):
         return block_scalar(text, name, separator.end())
     if name.promise.kind == "cookie":
@@ -136,9 +145,14 @@ def _values_of(text: str, name: Name) -> tuple[list[Span], int]:
     if inner:
         return values_inside(text, name, separator, inner)
     spans, read_to = value_of(text, name, separator)
-    if separator["space"] is not None and not name.is_option and not _is_set(text, name.start):
+    if must_stand_out:
         spans = [span for span in spans if _stands_out(name, span.value)]
     return spans, read_to
+
+
+_WITHOUT_DIGITS = re.compile(r"""[^\s0-9"'`<>;\\(\[{\x00\x1b]{1,60}(?=\s)""")
+"""A word that cannot stand out; what may begin otherwise than with its first letter has a bracket or a quote in it."""
+_SEVERAL_WORDS = ("authorization", "cookie", "seed-phrase")
 
 
 def _stands_out(name: Name, value: str) -> bool:

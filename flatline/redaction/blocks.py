@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Callable
 
-from .assignments import anchors, judged_name, name_around
+from .assignments import judged_name, telling_names
 from .marks import has_mark
 from .names import SecretName, classify
 from .spans import Span
@@ -136,8 +136,9 @@ def find_cells(text: str) -> Iterator[Span]:
 
 def _heads(text: str) -> Iterator[tuple[int, SecretName, int, str, int]]:
     """(where, what it promises, its column, what separates cells, where the first row begins)."""
-    for at in anchors(text):
-        start, end = name_around(text, at)
+    if "\n" not in text or not any(map(text.__contains__, ",;\t")):
+        return
+    for at, start, end in telling_names(text):
         if (start and text[start - 1] not in _BEFORE_CELL) or text[end : end + 1] not in _AFTER_CELL:
             continue
         line = text.rfind("\n", max(0, start - _LONGEST_HEAD), start) + 1

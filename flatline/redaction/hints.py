@@ -12,7 +12,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from . import endpoints, person_keys, person_messages, person_places
-from .assignments import anchors, judged_name, name_around
+from .assignments import judged_name, telling_names
 from .blocks import HEX_WORDS, KUBE_SECRET, VARIABLE, heads_of_tables
 from .colours import without_colours
 from .grammar import SEPARATOR
@@ -75,8 +75,7 @@ _ESCAPED_NAME = re.compile(r"""[\w.-]{0,60}\\{1,15}u55[0-9a-fA-F]{2}[\w.\\-]{0,8
 
 
 def _names(text: str) -> Iterator[int]:
-    for at in anchors(text):
-        start, end = name_around(text, at)
+    for at, start, end in telling_names(text):
         name = judged_name(text, start, end)
         if name is not None:
             found = name.end

@@ -35,6 +35,7 @@ MOST_ENCODED = 1000
 """Values that are found in base64 and hex as well; a text made of secrets would cost seconds a megabyte by these."""
 
 _BLOCK = 4
+"""`_enter` slices by it."""
 _START = 2 * _BLOCK
 """Characters a spelling has at least; those it is indexed by."""
 
@@ -92,8 +93,12 @@ class KnownValues:
     def _enter(self, spelling: str, value: str) -> None:
         self._owner[spelling] = value
         self._longest = max(self._longest, len(spelling))
-        self._blocks.update(spelling[at : at + _BLOCK] for at in range(_BLOCK))
-        insort(self._by_start.setdefault(spelling[:_START], []), spelling)
+        self._blocks.update((spelling[:4], spelling[1:5], spelling[2:6], spelling[3:7]))
+        alike = self._by_start.get(spelling[:_START])
+        if alike is None:
+            self._by_start[spelling[:_START]] = [spelling]
+        else:
+            insort(alike, spelling)
 
     def replace(self, text: str, mark_of: Callable[[str], str]) -> str:
         """The text with `mark_of(value)` for every spelling of a known value, longest first; marks are left alone."""
@@ -116,9 +121,9 @@ class KnownValues:
         if self._outlined is None:
             self._outlined = KnownValues()
         known = self._outlined
-        for spelling in islice(self._owner, known._taken_over, None):
-            if outline(spelling) not in known._owner:
-                known._enter(outline(spelling), "")
+        for shape in map(outline, islice(self._owner, known._taken_over, None)):
+            if shape not in known._owner:
+                known._enter(shape, "")
         known._taken_over = len(self._owner)
         return (start for start, *_ in known._places(outlines))
 

@@ -75,6 +75,12 @@ _QUERY = {
 """Names that mean more in the query of a URL."""
 
 
+_TELLING = re.compile(
+    "pass|pwd|pw|token|secret|key|cred|auth|cookie|jwt|sig|sas|session|phrase|mnemonic|fernet|psk|otp|sk|pat|bearer|access",
+    re.I,
+)
+"""What each name that promises something has in it."""
+
 _is_kept: Callable[[str], bool] = lambda name: False  # noqa: E731
 
 
@@ -89,6 +95,8 @@ def keep_names(is_kept: Callable[[str], bool]) -> None:
 def classify(name: str) -> SecretName | None:
     """What this name promises; None: no secret."""
     if len(name) > LONGEST or _is_kept(name) or name in ("PWD", "OLDPWD", "GPG_KEY", "PGPASSFILE", "sshpass"):
+        return None
+    if not _TELLING.search(name):
         return None
     words = _words(name)
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in QUALIFIERS):

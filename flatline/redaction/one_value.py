@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from . import shapes
 from .grammar import BARE, JSON_BETWEEN, OPENING, TRAILING, Name, end_of_bare, end_of_string, indentation
-from .marks import has_mark, is_mark
+from .marks import MARK, has_mark, is_mark
 from .names import classify
 from .spans import Span
 from .values import (
@@ -25,7 +25,7 @@ from .values import (
     looks_secret,
 )
 
-_SCHEME = re.compile(r"(?:bearer|basic|token|apikey|api-key|negotiate|ntlm|key|hf|splunk|genie|bot)[ \t]+", re.I)
+SCHEME = re.compile(r"(?:bearer|basic|token|apikey|api-key|negotiate|ntlm|key|hf|splunk|genie|bot)[ \t]+", re.I)
 _PARAMETERS = re.compile(
     r"(?:digest|aws4-hmac-sha256|hawk|oauth|signature|goog4-rsa-sha256)[ \t][^\n\x00]{0,4000}", re.I
 )
@@ -36,8 +36,14 @@ _PARAMETER = re.compile(
 _SEED_WORDS = re.compile(r"[a-z]{3,8}(?:[ ,]{1,2}[a-z]{3,8}){11,23}")
 
 
+_HIDDEN = re.compile(rf"{MARK.pattern}(?=\s|\Z)")
+
+
 def value_of(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span], int]:
     at = separator.end()
+    hidden = _HIDDEN.match(text, at)
+    if hidden:
+        return [], hidden.end()
     wrapped = _WRAPPED.match(text, at)
     if wrapped:
         return _wrapped(text, name, wrapped)
@@ -75,7 +81,7 @@ def value_of(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span
 
 def _without_scheme(text: str, start: int, end: int, quoted: bool) -> tuple[int, int]:
     """The credential alone, without the ``Bearer`` or ``Basic`` before it."""
-    scheme = _SCHEME.match(text, start)
+    scheme = SCHEME.match(text, start)
     if scheme and scheme.end() < (end if quoted else len(text)):
         start = scheme.end()
         if not quoted:

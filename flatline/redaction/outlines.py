@@ -10,7 +10,7 @@ _FIVES_AND_LINES = bytes.maketrans(b"012346789\r", b"555555555\n")
 
 def outline(text: str) -> str:
     """The text with every digit as a 5."""
-    return text.translate(_FIVES)
+    return text if text.isalpha() else text.translate(_FIVES)
 
 
 class Lines:

@@ -115,7 +115,8 @@ def _in_home(text: str, at: int, end: int, literal: str) -> Iterator[Named]:
 # --- at signs ---
 
 _LOCAL = re.compile(r"[A-Za-z0-9_][\w.+%-]{0,63}$")
-_REMOTE = re.compile(rf"{HOST}")
+_REMOTE = re.compile(HOST)
+_WHOLE_USER = re.compile(USER)
 _METRIC = re.compile(
     r"(?:k|top|iou|step|v|py|rev|epoch|sha|r|p|n|sha256|md5|latest|main|master|stable|head|t|T)[-_]?[0-9.]*", re.I
 )
@@ -138,8 +139,8 @@ def find_at_signs(text: str, has: Has) -> Iterator[Named]:
 
 
 def _around(text: str, at: int) -> Iterator[Named]:
-    local = _LOCAL.search(text, max(0, at - 64), at)
     remote = _REMOTE.match(text, at + 1)
+    local = _LOCAL.search(text, _beginning(text, at), at) if remote else None
     if not local or not remote:
         return
     start = local.start() + _escaped_letter(text, local.start())
@@ -160,11 +161,19 @@ def _around(text: str, at: int) -> Iterator[Named]:
             begin = max(0, start - 200) + person.start("name")
             yield Named(begin, begin + len(person["name"]), "person", person["name"])
         return
-    if not re.fullmatch(USER, user) or _METRIC.fullmatch(host):
+    if not _WHOLE_USER.fullmatch(user) or _METRIC.fullmatch(host):
         return
     if is_remote or (is_host(host, certain=False) and len(user) >= 2 and "." not in host):
         yield from user_span(text, start, at)
         yield from host_spans(text, at + 1, end, certain=True)
+
+
+def _beginning(text: str, at: int) -> int:
+    """Where to look from for the name before an at sign: behind what no name has in it."""
+    begin = max(0, at - 64)
+    begin = max(begin, text.rfind(" ", begin, at) + 1)
+    begin = max(begin, text.rfind("@", begin, at) + 1)
+    return max(begin, text.rfind("/", begin, at) + 1)
 
 
 def _escaped_letter(text: str, start: int) -> int:
@@ -174,16 +183,21 @@ def _escaped_letter(text: str, start: int) -> int:
     return 0
 
 
+_PATH_AFTER_HOST = re.compile(r":(?:[~/]|[\w.-]{1,218}/)")
+_OPENED = re.compile(r"(?:^|[\s)\x1bm])\[$")
+
+
 def _is_remote(text: str, start: int, end: int) -> bool:
     """A login, not an address for letters."""
-    line = text[max(0, start - 160, text.rfind("\n", 0, start) + 1) : start]
+    line = text[max(0, start - 160, text.rfind("\n", max(0, start - 160), start) + 1) : start]
     if line.endswith("://") or (any(map(line.__contains__, _TOOLS)) and _BY_SSH.search(line)):
         return True
-    after = text[end : end + 220].partition("\n")[0]
-    if re.match(r":[~/]|:[0-9]{2,5}/", after) or re.match(r":[\w.-]+/", after):
+    if text[end : end + 1] == ":" and _PATH_AFTER_HOST.match(text, end):
         return True
-    opened = re.search(r"(?:^|[\s)\x1bm])\[$", line)
-    return bool((opened or not line.strip() or line.rstrip().endswith((")", "]", "m"))) and _PROMPT_AFTER.match(after))
+    shown = line.rstrip()
+    if shown and not shown.endswith((")", "]", "m")) and not (shown[-1] == "[" and _OPENED.search(line)):
+        return False
+    return bool(_PROMPT_AFTER.match(text[end : end + 220].partition("\n")[0]))
 
 
 def _is_email(user: str, host: str) -> bool:

@@ -46,6 +46,8 @@ MOST_SETTLED, LONGEST_SETTLED = 50_000, 2000
 """Outlines of lines in which nothing more was found, and their characters."""
 LONGEST_LIST = 128
 """Hosts of a Slurm list that are named one by one."""
+MOST_OF_LISTS = 2000
+"""Hosts of all lists of a text that are, and one for each four of its characters; a list beyond has one pseudonym."""
 
 _LABELS_BEFORE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+$")
 
@@ -102,8 +104,14 @@ def _hidden_once(text: str, names: KnownNames, mark_of: MarkOf) -> str:
         spans += detect(text, has)
     taken = _marks_in(text)
     pieces = []
+    of_lists = MOST_OF_LISTS + len(text) // 4
     for span in _without_overlaps(spans, taken):
-        replacement = pseudonym(span.kind, span.value, mark_of)
+        is_list = span.kind == "host" and "[" in span.value
+        if is_list and of_lists < 0:
+            replacement = mark_of(span.kind, span.value)
+        else:
+            replacement = pseudonym(span.kind, span.value, mark_of)
+            of_lists -= replacement.count(OPEN) if is_list else 0
         if replacement != text[span.start : span.end]:
             pieces.append((span.start, span.end, replacement))
     return _followed(text, pieces, taken, names, mark_of)

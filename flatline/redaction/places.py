@@ -91,6 +91,7 @@ _LOGIN_CALL = re.compile(
     r"""\blogin\([^)\n]{0,200}?(?:\b(?:key|token)[ ]?=[ ]?|(?<=login\()|,[ ]?(?=["'][\w-]{0,100}[0-9]))"""
     r"""["'](?P<secret>[\w-]{20,120})["']"""
 )
+_CALLED_WITH_A_STRING = re.compile(r"""login\([^)\n"']{0,200}["']""")
 _FROM_LITERAL = re.compile(
     r"""--from-literal(?:=|[ \x00]|['"], ?['"])['"]?[\w.-]{1,100}=['"]?(?P<secret>[^\s'"\x00\\]{4,400})"""
 )
@@ -98,7 +99,7 @@ _FROM_LITERAL = re.compile(
 
 def find_statements(text: str) -> Iterator[Span]:
     """SQL's ``PASSWORD '…'`` and ``IDENTIFIED BY '…'``, ``wandb.login(key='…')``, kubectl's ``--from-literal``."""
-    patterns = [_LOGIN_CALL] if "login(" in text else []
+    patterns = [_LOGIN_CALL] if _CALLED_WITH_A_STRING.search(text) else []
     if "--from-literal" in text:
         patterns.append(_FROM_LITERAL)
     if any(f"{word} '" in text for word in ("PASSWORD", "Password", "password", "BY", "By", "by")):

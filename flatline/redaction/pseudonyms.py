@@ -26,8 +26,8 @@ KINDS = frozenset(
 STRETCH = 100_000
 _PREFIX = 3
 _FEW, _MANY = 10, 60
-"""Beginnings of names that are looked for one by one; more of them are looked for together; of many more, each three
-characters of the text are looked up among them."""
+"""Beginnings of names that are looked for one by one; more of them are looked for together; of many more, each word's
+beginning in the text is looked up among them."""
 
 
 def key_of(case_key: str) -> bytes:
@@ -76,9 +76,13 @@ class KnownNames:
         self._lengths: dict[str, list[int]] = {}
         """Beginning -> the lengths of the names that begin so, longest first."""
         self._any: re.Pattern[str] | None = None
+        self._begins_oddly = False
+        """Whether one begins with no letter and no digit."""
         self.shapes: set[str] = set()
         """The names with every digit as a 5; a name with a new one may stand where others could not."""
         self._outlined: KnownNames | None = None
+        self._not_outlined: list[str] = []
+        """Spellings that are still to enter there."""
         self.settled: set[bytes] = set()
         """Outlines of lines in which all that these names tell is hidden."""
 
@@ -87,6 +91,7 @@ class KnownNames:
         other = KnownNames()
         other._spellings = dict(self._spellings)
         other._lengths = {start: list(lengths) for start, lengths in self._lengths.items()}
+        other._begins_oddly = self._begins_oddly
         other.shapes = set(self.shapes)
         return other
 
@@ -95,24 +100,26 @@ class KnownNames:
         how = chase(kind, value)
         if how is Chase.NOWHERE:
             return False
-        for spelling in {value, value.lower(), value.upper(), value.capitalize()}:
-            if spelling in self._spellings:
-                continue
-            self._spellings[spelling] = (kind, value, how)
-            lengths = self._lengths.setdefault(spelling[:_PREFIX], [])
-            if len(spelling) not in lengths:
-                lengths.append(len(spelling))
-                lengths.sort(reverse=True)
-            self._any = None
-            self._note_shape(spelling)
-            self.settled.clear()
+        known = (kind, value, how)
+        for spelling in {value, value.lower(), value.upper(), value.capitalize()}.difference(self._spellings):
+            self._enter(spelling, known)
+            shape = outline(spelling)
+            if shape not in self.shapes:
+                self.shapes.add(shape)
+                self._not_outlined.append(spelling)
+        self.settled.clear()
         return True
 
-    def _note_shape(self, spelling: str) -> None:
-        shape = outline(spelling)
-        if shape not in self.shapes:
-            self.shapes.add(shape)
-            self._outlined = None
+    def _enter(self, spelling: str, known: tuple[str, str, Chase]) -> None:
+        self._spellings[spelling] = known
+        lengths = self._lengths.get(spelling[:_PREFIX])
+        if lengths is None:
+            self._lengths[spelling[:_PREFIX]] = [len(spelling)]
+            self._any = None
+            self._begins_oddly = self._begins_oddly or not spelling[:1].isalnum()
+        elif len(spelling) not in lengths:
+            lengths.append(len(spelling))
+            lengths.sort(reverse=True)
 
     def __bool__(self) -> bool:
         return bool(self._spellings)
@@ -125,17 +132,12 @@ class KnownNames:
     def outlined(self) -> KnownNames:
         """The same names with every digit as a 5, for a text of outlines."""
         if self._outlined is None:
-            self._outlined = self._make_outlined()
+            self._outlined = KnownNames()
+            self._not_outlined = list(self._spellings)
+        for spelling in self._not_outlined:
+            self._outlined._enter(outline(spelling), self._spellings[spelling])
+        self._not_outlined = []
         return self._outlined
-
-    def _make_outlined(self) -> KnownNames:
-        other = KnownNames()
-        for spelling, known in self._spellings.items():
-            spelling = outline(spelling)
-            other._spellings[spelling] = known
-            lengths = {len(spelling), *other._lengths.get(spelling[:_PREFIX], ())}
-            other._lengths[spelling[:_PREFIX]] = sorted(lengths, reverse=True)
-        return other
 
     def occurrences(self, text: str) -> Iterator[tuple[int, int, str, str]]:
         """(start, end, kind, name) of every known name in the text, in order; they do not overlap."""
@@ -155,7 +157,8 @@ class KnownNames:
             return sorted(at for start in self._lengths for at in _places(text, start))
         if len(self._lengths) > _MANY:
             starts = self._lengths
-            return [at for at in range(len(text)) if text[at : at + _PREFIX] in starts]
+            places = range(len(text)) if self._begins_oddly else _begins_of_words(text)
+            return [at for at in places if text[at : at + _PREFIX] in starts]
         if self._any is None:
             self._any = re.compile("|".join(sorted(map(re.escape, self._lengths))))
         return [found.start() for found in self._any.finditer(text)]
@@ -166,6 +169,19 @@ def _places(text: str, part: str) -> Iterator[int]:
     while at >= 0:
         yield at
         at = text.find(part, at + 1)
+
+
+_WORD = re.compile(r"(?<![^\W_])[^\W_]")
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}m")
+
+
+def _begins_of_words(text: str) -> Sequence[int]:
+    """Where a name may begin: behind what is no letter and no digit, and where an escape may end."""
+    words = [found.start() for found in _WORD.finditer(text)]
+    escapes = {at + length for at in _places(text, "\\") for length in (2, 4, 6)}
+    escapes.update(at + 3 for at in _places(text, "%"))
+    escapes.update(found.end() for found in _COLOUR.finditer(text))
+    return sorted(escapes.union(words)) if escapes else words
 
 
 _ESCAPE_BEFORE = re.compile(r"\\[nrtbf]|%[0-9A-Fa-f]{2}|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\x1b\[[0-9;]{0,12}m")

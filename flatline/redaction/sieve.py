@@ -22,6 +22,11 @@ LONGEST_REMEMBERED = 1000
 """Characters of an outline that is kept."""
 LONGEST_JUDGED = 65_536
 """Longer ones are looked at without asking: there is none like them."""
+DENSE = 1000
+"""New outlines in a text, most of its lines, of which a sample is asked first."""
+_SAMPLED = 10
+_DENSE_SHARE = 0.25
+"""Of a sample, what must have a hint for the whole text to be looked at: lines around hints would cover it anyway."""
 
 _LINES_BEFORE, _LINES_BEHIND = 2, 8
 _CHARS_BEHIND = 500
@@ -65,12 +70,18 @@ class Sieve:
         return self._last[1]
 
     def _pieces(self, lines: Lines) -> list[Piece]:
-        return _pieces(lines, self._hinted(lines.outlines))
+        hinted = self._hinted(lines.outlines)
+        return [Piece(0, len(lines.text), Hint.SECRET)] if hinted is None else _pieces(lines, hinted)
 
-    def _hinted(self, outlines: Sequence[bytes]) -> bytearray:
-        """The hint of each line, one byte each: what thousands of lines have is found and cut at the speed of bytes."""
+    def _hinted(self, outlines: Sequence[bytes]) -> bytearray | None:
+        """The hint of each line, one byte each: what thousands of lines have is found and cut at the speed of bytes.
+
+        None: so many have one that the whole text is to be looked at.
+        """
         known = self._hints
         new = set(outlines).difference(known)
+        if DENSE <= len(new) > len(outlines) // 2 and self._is_dense(list(new)[::_SAMPLED]):
+            return None
         fresh = self._judge(list(new)) if new else {}
         if len(known) + len(fresh) > MOST_REMEMBERED:
             known.clear()
@@ -81,6 +92,10 @@ class Sieve:
             if len(outline) > LONGEST_REMEMBERED:
                 del known[outline]
         return found
+
+    def _is_dense(self, sample: list[bytes]) -> bool:
+        hinted = sum(hint is not Hint.NONE for hint in self._judge(sample).values())
+        return hinted > _DENSE_SHARE * len(sample)
 
     def _judge(self, every: list[bytes]) -> dict[bytes, Hint]:
         outlines = [outline for outline in every if len(outline) <= LONGEST_JUDGED]

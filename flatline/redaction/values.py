@@ -41,6 +41,7 @@ _ORDINARY = re.compile(
     r"|[\w.-]+:[0-9]{1,5}|https?://[^@\s]*|[\w.-]+\.(?:com|org|net|io|ai|local|internal)"
 )
 
+_LETTER, _DIGIT = re.compile("[A-Za-z]"), re.compile("[0-9]")
 _MEMORABLE = re.compile(r"[A-Za-z]{5,}[0-9]{2,6}")
 """``Winterurlaub2024``: the commonest shape of a password that people choose."""
 _SHORTEST_MEMORABLE = 10
@@ -86,13 +87,13 @@ def is_number(value: str) -> bool:
 
 def is_path(value: str) -> bool:
     """The place of a secret, not the secret: a file, a URL without a user, the name of a cloud's resource."""
-    return len(value) < 4096 and bool(_PATH.fullmatch(value) or _REFERENCE.fullmatch(value))
+    return not value.isalnum() and len(value) < 4096 and bool(_PATH.fullmatch(value) or _REFERENCE.fullmatch(value))
 
 
 @lru_cache(maxsize=REMEMBERED)
 def is_expression(value: str) -> bool:
     """Code that fetches a secret: ``os.environ["HF_TOKEN"]``, ``args.token``."""
-    return len(value) < 400 and bool(_EXPRESSION.fullmatch(value))
+    return not value.isalnum() and len(value) < 400 and bool(_EXPRESSION.fullmatch(value))
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -151,7 +152,7 @@ def is_chaseable(value: str) -> bool:
 
 def has_letters_and_digits(value: str) -> bool:
     """Both, somewhere."""
-    return bool(re.search("[A-Za-z]", value) and re.search("[0-9]", value))
+    return bool(_LETTER.search(value) and _DIGIT.search(value))
 
 
 def is_mixed_case(value: str) -> bool:

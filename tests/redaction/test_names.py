@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flatline.redaction import Redactor, redact_text
+from flatline.redaction import Redactor, names, redact_text
 from flatline.redaction.names import classify, classify_query
 
 
@@ -76,3 +76,15 @@ def test_each_of_several_keys_in_one_variable_is_known_afterwards():
     redactor = Redactor()
     assert redactor.env_value("API_KEYS", "x8Fk2mQ9zL77,y8Fk2mQ9zL77") == "⟪api-key·1⟫,⟪api-key·2⟫"
     assert redactor.text("used y8Fk2mQ9zL77") == "used ⟪api-key·2⟫"
+
+
+def test_a_name_without_a_telling_word_would_promise_nothing(monkeypatch):
+    """The words are looked for first, since most names have none; none that promises something may be lost by that."""
+    endings = ["pass", "pw", "otp", "psk", "sas", "jwt", "pat", "bearer", "fernet", "mnemonic", "sk", "creds", "auth"]
+    endings += ["cookie", "token", "tokens", "key", "keys", "secret", "id", "hash", "phrase", "signature", "credential", "access"]
+    endings += [*names._PASSWORDS, *names._CREDENTIALS, *names._COMPOUNDS]
+    befores = ["", "db", "openai", "api", "secret", "session", "shared", "password", "access", "seed", "recovery", "case", "amz", "goog"]
+    every = [f"{before}_{end}".strip("_") for before in befores for end in endings]
+    told = [name for name in every if classify.__wrapped__(name)]
+    monkeypatch.setattr(names, "_TELLING", names.re.compile(""))
+    assert told == [name for name in every if classify.__wrapped__(name)]

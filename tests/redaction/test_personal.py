@@ -293,3 +293,12 @@ def test_a_text_made_to_be_slow_takes_linear_time(unit):
     begin = time.process_time()
     redact_text(text)
     assert time.process_time() - begin < 8, "below 1 s where nothing else runs; quadratic would be minutes"
+
+
+def test_lists_of_hosts_do_not_make_a_text_many_times_as_long():
+    """The hosts of as many lists as texts hold are told one by one; a text made of nothing else is not blown up."""
+    text = " ".join(f"{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}bx[01-99]" for n in range(600)) + "\n"
+    hidden = Redactor().text(text)
+    assert "bx" not in hidden
+    assert hidden.startswith("⟪host·1⟫,⟪host·2⟫,")
+    assert len(hidden) < 20 * len(text)

@@ -11,6 +11,7 @@ from redaction.test_formats import FORMATS
 from redaction.test_shapes import ROWS, Maker, token
 
 from flatline.redaction import Redactor, redactor
+from flatline.redaction import sieve as sieves
 from flatline.redaction.hints import hints
 from flatline.redaction.outlines import outline
 
@@ -84,6 +85,25 @@ def test_what_stands_in_a_long_log_is_found_and_nothing_else_changes(seed, monke
     assert sieved == whole
     monkeypatch.setattr(redactor, "LONG", 0)
     assert Redactor(keep_marks=True).text(sieved) == sieved
+
+
+DENSE = {
+    "a secret in each": "api_key={secret} in {word}\n",
+    "a host in each, now and then a secret": "connect to {word}-7.corp:29500\n" * 9 + "{word}_password: {secret}\n",
+    "a table among them": "user,api_key\n{word},{secret}\n\nopen /home/{word}/x\n",
+}
+
+
+@pytest.mark.parametrize("lines", DENSE.values(), ids=DENSE)
+def test_a_text_full_of_hints_is_looked_at_as_a_whole_and_nothing_else_changes(lines, monkeypatch):
+    monkeypatch.setattr(sieves, "DENSE", 50)
+    rng = random.Random(lines)
+    text = "".join(
+        lines.format(secret=f"{rng.getrandbits(80):020x}a7", word="".join(rng.choices("bcdfgklmnprst", k=9)))
+        for _ in range(300)
+    )
+    whole, sieved = both_ways(text, monkeypatch)
+    assert sieved == whole
 
 
 def test_a_line_of_the_text_may_look_like_what_separates_pieces():
