@@ -28,7 +28,7 @@ from flatline.redaction.wishes import NOTHING, Wishes, wishes_in
 from . import output, plan, review
 from .job.learning import LearnProbe
 from .job.targets import JobTree, TargetsProbe
-from .linux import grandchild
+from .linux import grandchild, own_code
 from .probes.interface import Target, View
 from .probes.leftovers import Leftovers
 from .probes.site import SiteProbe, site_probes
@@ -128,6 +128,7 @@ class Collection:
     def __init__(self, options: Options, *, on_wait: Callable[[Sequence[Running]], None]) -> None:
         self.options = options
         self._on_wait = on_wait
+        own_code.keep_at_hand()
         key = key_of(options.case_key) if options.case_key else os.urandom(32)
         self.redactor = Redactor(enabled=options.redacted, key=key)
         # A host so busy that our own start used up the time, or a shell that waited before it became us: what remains
@@ -508,7 +509,7 @@ def utc_now() -> str:
 def read_line(path: str) -> str:
     """A kernel file of one line; empty when it is not there."""
     try:
-        return Path(path).read_text(encoding="ascii").strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 

@@ -260,7 +260,7 @@ def file_name(label: str, *, redacted: bool) -> str:
 def host_mark() -> str:
     """Six hex digits that tell the hosts of one job apart."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         boot = os.uname().nodename
     return "host" + hashlib.sha256(boot.encode()).hexdigest()[:6]

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable, Literal, TypeVar
 
-from .linux import scarcity
+from .linux import grandchild, scarcity
 from .supervision import lifecycle
 
 Outcome = Literal["ok", "timeout", "denied", "absent", "error", "flooded", "left-running", "not-started"]
@@ -29,9 +29,13 @@ DEFAULT_MAX_BYTES = 8 << 20
 POLL_S = 0.05
 """A tool's exit is looked for at least this often: a grandchild that holds its pipe hides it from select."""
 _REAP_S = 0.2
+_ANSWER_S = 1.0
 _READ_BYTES = 64 << 10
 _READS_PER_PUMP = 32
 _EXEC_REFUSED: Mapping[int, Outcome] = {errno.ENOENT: "absent", errno.EACCES: "denied", errno.EPERM: "denied"}
+
+_SCRIPTS = sysconfig.get_path("scripts")
+"""Asked now, as that reads a module of Python's: where it is installed may not answer later."""
 
 announce_spared: Callable[[int, str], None] | None = None
 """Set by the supervisor in each child: told (pid, name) of a tool that must not be killed hard, before it execs."""
@@ -298,11 +302,9 @@ def _become(argv: tuple[str, ...], env: dict[str, str], ends: tuple[int, int, in
 
 
 def _above_stdio(number: int) -> int:
-    if number > 2:
-        return number
-    import fcntl
-
-    return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3)
+    while number <= 2:
+        number = os.dup(number)
+    return number
 
 
 def wait(tools: Sequence[RunningTool], until_ns: int | None = None) -> None:
@@ -380,9 +382,16 @@ def _stop_all(tools: list[RunningTool]) -> None:
 
 def find_tool(name: str, *, ours: bool = False) -> str | None:
     """Full path of a program, or None. `ours`: one we were installed with, beside our own interpreter before PATH."""
-    if ours:
-        for folder in (sysconfig.get_path("scripts"), os.path.join(sys.prefix, "bin"), os.path.dirname(sys.executable)):
-            path = os.path.join(folder or "", name)
-            if folder and os.access(path, os.X_OK):
-                return path
+    if ours:  # what we run from may have stopped answering, and another one may be in PATH
+        found = grandchild.ask(lambda: _beside_us(name), _ANSWER_S).value
+        if found:
+            return found
     return shutil.which(name)
+
+
+def _beside_us(name: str) -> str | None:
+    for folder in (_SCRIPTS, os.path.join(sys.prefix, "bin"), os.path.dirname(sys.executable)):
+        path = os.path.join(folder or "", name)
+        if folder and os.access(path, os.X_OK):
+            return path
+    return None

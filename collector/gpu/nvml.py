@@ -34,11 +34,13 @@ _THROTTLES = (
 _COMPUTE_MODES = ("default", "exclusive-thread", "prohibited", "exclusive-process")
 _UNCORRECTED, _VOLATILE, _CLOCK_SM, _TEMPERATURE_OF_GPU = 1, 0, 1, 0
 _RETIREMENT_CAUSES = (0, 1)
+IMPORT = "import pynvml"
+"""What it does first: the only step that says nothing of the driver when it does not come back."""
 
 
 def watch(rounds: Sequence[int]) -> Iterator[Seen]:
     """Everything once, then a sample per round (CLOCK_MONOTONIC, ns). ImportError when pynvml is not there."""
-    yield Doing("import pynvml")
+    yield Doing(IMPORT)
     import pynvml
 
     yield Doing("nvmlInit")

@@ -111,7 +111,7 @@ def _be_child(work: Callable[[], Iterable[Any]], writing: int, go: int, name: st
 
 def _take_name(name: str) -> None:
     try:
-        with open("/proc/self/comm", "w", encoding="ascii") as comm:
+        with open("/proc/self/comm", "w", encoding="utf-8") as comm:
             comm.write(name)
     except OSError:  # a /proc that is read-only
         pass

@@ -27,7 +27,13 @@ try:
 except ImportError:
     _ctypes = None
 
+try:
+    import fcntl as _fcntl
+except ImportError:  # no Unix
+    _fcntl = None
+
 ctypes: Any = _ctypes
+fcntl: Any = _fcntl
 
 READING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 LISTING = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -155,8 +161,6 @@ def _signal_of(pid: int, fd: int) -> int:
     if copy is None:
         return signal.SIGIO
     try:
-        import fcntl  # only where it exists: the module is imported on every platform
-
         return (fcntl.fcntl(copy, _F_GETSIG) or signal.SIGIO) if fcntl.fcntl(copy, fcntl.F_GETOWN) else 0
     except OSError:
         return signal.SIGIO

@@ -155,6 +155,8 @@ class _Look:
         while True:
             value = library.next(deadline)
             if isinstance(value, Failed):
+                if doing == f" from {nvml.IMPORT}" and value.kind == "timeout":
+                    return Failed("ImportError", "pynvml does not answer: the place where flatline is installed")
                 return replace(value, message=value.message + doing)
             if isinstance(value, Finished):
                 return value

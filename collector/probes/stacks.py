@@ -66,6 +66,7 @@ class Stacks:
 
     def gather(self, view: View) -> Iterator[Item]:
         """Round after round; ``first-pass`` after the first one."""
+        yield Doing("looking for py-spy where flatline is installed, and in PATH")
         program = find_tool("py-spy", ours=True)
         if program is None:
             yield Gap("absent", "py-spy is not installed: no Python stack", "pip install py-spy", tables=("frames",))

@@ -84,7 +84,7 @@ def stuck(pid: int) -> str:
 
 def _wchan(pid: int) -> str:
     try:
-        with open(f"/proc/{pid}/wchan", encoding="ascii") as wchan:
+        with open(f"/proc/{pid}/wchan", encoding="utf-8") as wchan:
             where = wchan.read()
     except (OSError, UnicodeDecodeError):
         return ""

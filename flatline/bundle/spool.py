@@ -15,6 +15,11 @@ from pathlib import Path
 from .container import Source, parse_local
 from .format import BUNDLE_JSON, PART_SUFFIX
 
+try:
+    import fcntl
+except ImportError:  # no Unix
+    fcntl = None
+
 NEW_SUFFIX = ".new" + PART_SUFFIX
 """A bundle on its way to the final name: a copy of what the spool holds."""
 
@@ -48,11 +53,11 @@ def final_name(spool: Path) -> str:
 
 def lock(descriptor: int) -> bool:
     """Take the writer's lock without waiting. False: a living writer has it, or locks do not work here."""
+    if fcntl is None:
+        return False
     try:
-        import fcntl  # only where it exists: the module is imported on every platform
-
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
+    except OSError:
         return False
     return True
 

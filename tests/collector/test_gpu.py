@@ -209,6 +209,17 @@ def test_a_library_that_hangs_is_evidence_and_no_tool_is_started_after_it(gather
     assert artefacts(items) == []
 
 
+def test_a_binding_that_does_not_come_back_says_nothing_of_the_driver(gather, library, tools, tmp_path):
+    """It lies where flatline is installed, which may be a mount that has stopped answering."""
+    (tmp_path / "pynvml.py").write_text("import signal\nsignal.pause()\n")
+    smi = tools(nvidia_smi="echo No devices were found")
+    items = gather(library=library, library_s=1.0, tools=smi, PYTHONPATH=str(tmp_path))
+    assert "hangs" not in {row.state for row in rows(items, "gpu_drivers")}
+    assert "pynvml does not answer" in run_of(items, "nvml").message
+    assert {row.outcome for row in rows(items, "tool_runs") if row.tool != "nvml"} == {"ok"}
+    assert artefacts(items)[0].content == b"No devices were found\n"
+
+
 def test_a_library_that_does_not_obey_is_left_and_named_never_killed(gather, library, monkeypatch):
     items = gather("deaf", library=library, library_s=1.0)
     run = run_of(items, "nvml")

@@ -238,7 +238,7 @@ def test_our_own_tools_are_found_beside_our_interpreter_before_path(tmp_path: Pa
         (tmp_path / folder / "py-spy").write_text("#!/bin/sh\n")
         (tmp_path / folder / "py-spy").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setattr(tools.sysconfig, "get_path", lambda name: str(tmp_path / "ours"))
+    monkeypatch.setattr(tools, "_SCRIPTS", str(tmp_path / "ours"))
     assert find_tool("py-spy", ours=True) == str(tmp_path / "ours" / "py-spy")
     assert find_tool("py-spy") == str(tmp_path / "path" / "py-spy")
     assert find_tool("flatline-no-such-tool", ours=True) is None
