@@ -28,6 +28,8 @@ WAITS_OUTSIDE = frozenset({
 """Ends that somebody or something outside the job can bring about."""
 HANGS = frozenset({"mount", "device", "stopped"})
 """Ends that nothing brings about by itself: a dead mount, a driver that does not return, a stop signal."""
+TAKES_NOTHING = frozenset({"terminal-write", "pipe-write", "socket-write"})
+"""Ends at somebody who takes no more output: not what a job is made to wait for."""
 STILL = frozenset({"frozen", "polling", "spinning"})
 WITHIN = frozenset({"futex", "thread-join", "gil", "timer"})
 """Waits that only a thread of the same process, or time, can end."""
@@ -92,8 +94,13 @@ def led_by(scene: Scene, judged: Judged, chosen: Opinion) -> Judged:
 
 def _outlook(scene: Scene, judged: Judged, chosen: Opinion) -> Outlook:
     found = outlook_of(chosen.path)
-    below = (o for o in _stuck_beside(judged) if scene.processes[o.path.root.process].relation == "descendant")
-    return Outlook(None, f"{found.text}; but something that it has started is stuck") if any(below) else found
+    beside = {id(o) for o in _stuck_beside(judged)}
+    stuck = (o for o in judged.opinions if (id(o) in beside or o.path.what in TAKES_NOTHING)
+             and scene.processes[o.path.root.process].relation == "descendant")  # fmt: skip
+    below = next(stuck, None)
+    if below is None:
+        return found
+    return Outlook(None, f"{found.text}; but something that it has started is stuck: {below.because}")
 
 
 def _verdict(scene: Scene, roots: Sequence[Thread], state: VerdictState, confidence: float, *because: str) -> Verdict:

@@ -137,6 +137,18 @@ def test_a_child_nobody_waits_for_yet_keeps_a_wait_from_being_by_design():
     assert any("pid 13 waits for the lock" in line for line in verdict.because)
 
 
+def test_a_child_whose_terminal_takes_no_more_keeps_a_wait_from_being_by_design():
+    job = Job()
+    job.process(10, relation="target")
+    job.thread(10, syscall=SLEEP)
+    job.process(11, ppid=10, role="other", tty="pts/3")
+    job.add("fds", Fd("h1/11", 1, "tty", "/dev/pts/3"))
+    job.thread(11, syscall=writes(1))
+    verdict = report_on(job).verdict
+    assert (verdict.state, verdict.by_design) == ("waiting", None)
+    assert "is stuck: pid 11 writes to the terminal pts/3" in verdict.outlook
+
+
 def test_a_loop_that_sleeps_and_looks_may_be_looking_at_what_it_has_started():
     job = unread_pipe(launcher_is="target", child_is="descendant")
     job.tables["threads"] = [t for t in job.tables["threads"] if t.pid == 13]
