@@ -118,7 +118,7 @@ def _crashed(one: Read) -> Told | None:
     """The error that ended it, after which the log does not go on; what follows from an interruption is none."""
     interrupted = next((s.index for s in one.of("interrupted")), one.size)
     ended = [s for s in one.of("ended") if s.index < interrupted and not one.goes_on_after(s)]
-    refused = [s for s in one.of("not-given") if one.is_last_word(s)]
+    refused = [s for s in one.of("not-given") if one.is_last_word(s) and not one.goes_on_after(s)]
     later = one.of("interrupted", "waits")
     if ended and not (later and later[-1].index > ended[-1].index and one.is_last_word(later[-1])):
         return Told("crashed", 0.8, _said(one, ended[0]))
