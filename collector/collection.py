@@ -109,6 +109,8 @@ class Collected:
     size: int = 0
     moved: str = ""
     """Why the bundle is not where it was asked for."""
+    replaced: str = ""
+    """What was under its name before."""
     entries: list[LedgerEntry] = field(default_factory=list)
     hidden: dict[str, int] = field(default_factory=dict)
     stacks: int = 0
@@ -145,6 +147,7 @@ class Collection:
             caps=Caps(memory=MEMORY, cpu_s=int(options.deadline_s) + CPU_S),
         )
         self.output: output.Output | None = None
+        self._place = output.Place(None)
         self.targets: tuple[Target, ...] = ()
         self.own_pids: tuple[int, ...] = (os.getpid(),)
         self.watched: frozenset[int] = frozenset()
@@ -229,6 +232,7 @@ class Collection:
         self.own_pids = tuple({*job.own_pids, os.getpid()})
         self.watched = job.watched
         place, others = self._find_place()
+        self._place = place
         environments = self._learn()
         self._open(place, others)
         self._known_at_start = self.redactor.revision
@@ -314,6 +318,7 @@ class Collection:
             bundle=bundle,
             size=self.output.published_bytes,
             moved=moved,
+            replaced=self._place.replaces if bundle == self._place.final else "",
             entries=self.entries,
             hidden=dict(self.redactor.counts),
             stacks=self._stacks,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from flatline.bundle.format import SUFFIX, UNREDACTED_SUFFIX
-from flatline.bundle.shelf import why_refused
+from flatline.bundle.shelf import what_is_there, why_refused
 from flatline.bundle.writer import BundleWriter, Closing, Rename, Replace
 
 from .linux import unnoticed
@@ -37,6 +37,8 @@ class Place:
     moved: str = ""
     refused: str = ""
     """Why nothing may be written under that name at all: it is a device, a link, or somebody's file."""
+    replaces: str = ""
+    """What is there now, and will not be: ``the bundle of 2026-11-29T03:15:02Z``."""
 
 
 class OutputPlace:
@@ -56,7 +58,7 @@ class OutputPlace:
         final = final_name(self.wanted, self.file_name)
         yield Doing(f"trying {final.parent}")
         problem, refused = self._problem(final), why_refused(final)
-        yield Result(Place(None if problem or refused else final, problem, refused))
+        yield Result(Place(None if problem or refused else final, problem, refused, what_is_there(final)))
 
     def _problem(self, final: Path) -> str:
         if final.name == self.file_name and os.path.lexists(final):  # a generated name is nobody's to replace

@@ -24,7 +24,9 @@ from ..findings import Report
 from ..intake.explain import explained
 from ..intake.opening import open_case
 from ..intake.progress import progress_on_terminal
+from ..intake.sieve import Reading
 from ..judge.pack import Rulebook, load_rulebook, own_folder
+from ..reports.recognise import is_report
 
 FORMATS = ("text", "html", "md", "json")
 _FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -54,8 +56,11 @@ def main(argv: Sequence[str]) -> int:
     try:
         name = _format(options)
         book = _rulebook(options.rules)
-        place = _place(options.output, options.bundles, name) if options.output is not None else None
-        with open_case(options.bundles, progress_on_terminal()) as case:
+        place = None
+        if options.output is not None:
+            place = _place(options.output, options.bundles, name)
+            _spare(place, force=options.force)
+        with open_case(options.bundles, Reading(progress_on_terminal(), book.patterns)) as case:
             if options.explain_input:
                 _print("\n".join(explained(case)))
                 return EXIT_OK
@@ -94,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", nargs="?", type=Path, const=Path(), metavar="PATH",
         help="write there (.html, .md, .json or .txt); a folder or no PATH: the bundle's name with the format's suffix",
     )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="let -o replace a file that is no report, too")
     parser.add_argument(
         "--rules", action="append", type=Path, default=[], metavar="DIR", help="a folder of rules; may be repeated"
     )
@@ -148,6 +154,18 @@ def _place(output: Path, bundles: Sequence[Path], name: str) -> Path:
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise UsageError(f"{path} is no regular file, and is not written to", next_step="-o REPORT.html")
     return path
+
+
+def _spare(path: Path, *, force: bool) -> None:
+    """A report takes the place of an earlier one, of nothing else unasked: `-o train.txt` would cost the log.
+    Raises UsageError."""
+    try:
+        if force or not path.exists() or is_report(path):
+            return
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", next_step="-o REPORT.html") from None
+    problem = f"{path} exists and is no report of flatline; it would be lost"
+    raise UsageError(problem, next_step="-o REPORT.html, or --force")
 
 
 def _is_same(path: Path, bundle: Path) -> bool:

@@ -25,7 +25,7 @@ from flatline.bundle.format import (
     FileEntry,
     Manifest,
 )
-from flatline.bundle.shelf import why_refused
+from flatline.bundle.shelf import what_is_there, why_refused
 from flatline.bundle.writer import BundleWriter
 from flatline.errors import EXIT_NOWHERE_TO_WRITE, EXIT_OK, FlatlineError, UsageError
 from flatline.redaction.redactor import Redactor
@@ -62,6 +62,7 @@ def main(argv: Sequence[str]) -> int:
         place = options.output or Path(_name_of(options.inputs[0]))
         if refused := why_refused(place):
             raise UsageError(f"-o: {refused}", next_step="flatline bundle … -o another-name.flatline.zip")
+        replaced = what_is_there(place)
         bundle = _write(place, sources)
     except FlatlineError as error:
         print("\n".join(error.lines()), file=sys.stderr)
@@ -70,6 +71,8 @@ def main(argv: Sequence[str]) -> int:
         print(f"flatline: the bundle cannot be written: {error.strerror}", file=sys.stderr)
         print("  next:   flatline bundle … -o /another/folder/job.flatline.zip", file=sys.stderr)
         return EXIT_NOWHERE_TO_WRITE
+    if replaced:
+        print(f"flatline: replaced {replaced}", file=sys.stderr)
     print(bundle)
     return EXIT_OK
 

@@ -98,6 +98,8 @@ class Teller:
             self.line(f"Ended early by: {collected.ended_by}. What had been gathered is in the bundle.")
         for bundle in collected.saved:
             self.line(f"A collect that was killed had left {bundle.name}; it is a bundle now.")
+        if collected.replaced:
+            self.line(f"Replaced {collected.replaced}.")
         if collected.moved:
             self.line(f"{collected.moved}; the bundle was put elsewhere.")
         if collected.unmapped:

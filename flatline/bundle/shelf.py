@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from . import spool
+from .container import LOCAL_MAGIC
+from .format import BUNDLE_JSON, MANIFEST
+
+_NAME_AT = 30
+"""Where a zip's first member has its name."""
+_HEAD = 64
 
 
 class Shelf(Protocol):
@@ -93,8 +100,24 @@ def why_refused(final: Path) -> str:
     if not stat.S_ISREG(mode):
         return f"{final} is no regular file"
     with open(final, "rb") as file:
-        start = file.read(4)
-    return "" if start in (b"", b"PK\x03\x04") else f"{final} exists and is no bundle; it would be lost"
+        start = file.read(_HEAD)
+    return "" if not start or _begins_a_bundle(start) else f"{final} exists and is no bundle; it would be lost"
+
+
+def what_is_there(final: Path) -> str:
+    """What a bundle under the name `final` will replace: ``the bundle of 2026-11-29T03:15:02Z``; empty when nothing."""
+    try:
+        found = os.lstat(final)
+    except OSError:
+        return ""
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.st_mtime))
+    return f"the bundle of {when}" if found.st_size else ""
+
+
+def _begins_a_bundle(start: bytes) -> bool:
+    """Every bundle has this as its first member: any other zip is somebody's."""
+    name = start[_NAME_AT:]
+    return start.startswith(LOCAL_MAGIC) and name.startswith((BUNDLE_JSON.encode(), MANIFEST.encode()))
 
 
 def _write_all(file: BinaryIO, blob: bytes) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flatline.bundle.format import PART_SUFFIX
-from flatline.bundle.salvage import salvage
+from flatline.bundle.salvage import salvage, salvaged_name
+from flatline.bundle.shelf import what_is_there
 from flatline.bundle.spool import is_abandoned
 from flatline.errors import EXIT_NOWHERE_TO_WRITE, EXIT_OK, FlatlineError
 
@@ -26,6 +27,7 @@ def main(argv: Sequence[str]) -> int:
     options = _parser().parse_args(argv)
     part: Path = options.part
     try:
+        replaced = what_is_there(options.output or salvaged_name(part))
         bundle = salvage(part, options.output)
     except FlatlineError as error:
         print("\n".join(error.lines()), file=sys.stderr)
@@ -34,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
         print(f"flatline: the bundle cannot be written: {error.strerror}", file=sys.stderr)
         print("  next:   flatline salvage PART -o /another/folder/saved.flatline.zip", file=sys.stderr)
         return EXIT_NOWHERE_TO_WRITE
+    if replaced:
+        print(f"flatline: replaced {replaced}", file=sys.stderr)
     print(bundle)
     print(f"Secrets are hidden as of the first pass only; to finish that: flatline redact {bundle}", file=sys.stderr)
     if part.name.endswith(PART_SUFFIX) and not is_abandoned(part):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from end_to_end_support import cause_of, flatline, report_of
 from other_users import NOBODY, environment_for_others, python_for_others
-from programs import open_to_others, wait_until
+from programs import FIXTURES, open_to_others, wait_until
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -86,6 +86,23 @@ def test_a_missing_folder_puts_the_bundle_into_tmpdir_and_says_so(start, tmp_pat
     assert done.out.strip() == str(tmp_path / "tmp" / "b.flatline.zip")
     assert "cannot be written" in done.err
     assert zipfile.is_zipfile(done.out.strip())
+
+
+def test_a_bundle_that_replaces_another_says_so_and_nobody_elses_file_is_replaced(start, tmp_path: Path) -> None:
+    job = start([sys.executable, "-c", "import time; time.sleep(600)"])
+    place, theirs = tmp_path / "b.flatline.zip", tmp_path / "data.zip"
+    shutil.copy(FIXTURES / "bundles" / "golden-1.0.flatline.zip", place)
+    os.utime(place, (1_800_000_000, 1_800_000_000))
+    done = flatline("collect", "--pid", job.pid, "-o", place, "--window", 0.2)
+    assert done.code == 0, done.err
+    assert "Replaced the bundle of 2027-01-15T08:00:00Z." in done.err
+    assert member(place, "facts/processes.json")["tables"]["processes"][0]["pid"] == job.pid
+    with zipfile.ZipFile(theirs, "w") as archive:
+        archive.writestr("shard-000.bin", b"x")
+    before = theirs.read_bytes()
+    done = flatline("collect", "--pid", job.pid, "-o", theirs, "--window", 0.2)
+    assert (done.code, theirs.read_bytes()) == (2, before)
+    assert "exists and is no bundle" in done.err
 
 
 @needs_root

@@ -194,6 +194,25 @@ def test_a_secret_with_a_nul_in_it_is_hidden_in_a_bundle(tmp_path):
         assert all(half.encode() not in archive.read(name) for name in archive.namelist())
 
 
+def test_a_bundle_of_texts_that_replaces_another_says_so(loose, capsys):
+    place = loose / "b.flatline.zip"
+    assert bundle.main([str(loose / "train.log"), "-o", str(place)]) == 0
+    assert "replaced" not in capsys.readouterr().err
+    os.utime(place, (1_800_000_000, 1_800_000_000))
+    assert bundle.main([str(loose / "pyspy.txt"), "-o", str(place)]) == 0
+    assert "flatline: replaced the bundle of 2027-01-15T08:00:00Z" in capsys.readouterr().err
+
+
+def test_a_zip_that_is_no_bundle_is_not_replaced_by_one(loose, tmp_path, capsys):
+    place = tmp_path / "data.zip"
+    with zipfile.ZipFile(place, "w") as archive:
+        archive.writestr("shard-000.bin", b"x")
+    before = place.read_bytes()
+    assert bundle.main([str(loose / "pyspy.txt"), "-o", str(place)]) == 2
+    assert "exists and is no bundle" in capsys.readouterr().err
+    assert place.read_bytes() == before
+
+
 def test_a_bundle_of_texts_takes_no_other_file_s_place(loose, capsys):
     assert bundle.main([str(loose / "pyspy.txt"), "-o", str(loose / "train.log")]) == 2
     assert "it would be lost" in capsys.readouterr().err

@@ -66,11 +66,26 @@ def test_a_report_is_for_its_owner_only_also_where_one_was_before(tmp_path):
     for name in ("new.html", "old.html"):
         path = tmp_path / name
         if name == "old.html":
-            path.write_text("x" * 1_000_000)
+            path.write_bytes((tmp_path / "new.html").read_bytes() + b"x" * 1_000_000)
             path.chmod(0o644)
         analyze.main([str(GOLDEN), "-o", str(path)])
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.read_text().rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize("name", ["report.txt", "report.html", "report.md", "report.json"])
+def test_only_an_earlier_report_is_replaced_unasked(name, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_text("step 41 loss 2.07\n")
+    assert analyze.main([str(GOLDEN), "-o", str(path)]) == 2
+    assert "exists and is no report of flatline" in capsys.readouterr().err
+    assert path.read_text() == "step 41 loss 2.07\n"
+    assert analyze.main([str(GOLDEN), "-o", str(path), "--force"]) == 10
+    first = path.read_text()
+    assert analyze.main([str(GOLDEN), "-o", str(path)]) == 10
+    assert path.read_text() == first
+    path.write_text("")
+    assert analyze.main([str(GOLDEN), "-o", str(path)]) == 10, "nothing is lost with an empty file"
 
 
 @pytest.mark.parametrize("name", ["job.flatline.zip", "other.zip", "fifo.html", "link.html", "device"])
