@@ -77,7 +77,7 @@ def start(job: Huge, folder: Path) -> subprocess.Popen[bytes]:
     with open(folder / "out", "wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-c", ENLARGE, str(job.environment), *command],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+            cwd=inside, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
         )  # fmt: skip
     give_up = time.monotonic() + 120
     while not ready.exists():
