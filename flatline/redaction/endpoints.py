@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from .person_names import HOST, Named, is_common, is_host, is_public
-from .person_places import host_ending, host_spans, places
+from .person_places import host_ending, host_spans, places, user_span
 from .person_words import FILE_ENDINGS
 from .presence import Has
 
@@ -76,10 +76,29 @@ def find_endpoints(text: str, has: Has) -> Iterator[Named]:
 _AMAZON = re.compile(r"ip-[0-9]{1,3}(?:-[0-9]{1,3}){3}(?:\.[a-z0-9-]+){0,4}(?![\w-])")
 
 
+_USER_OF_URL = re.compile(r"://(?P<user>[A-Za-z_][\w.-]{0,38}\w)(?P<rest>:[^\s/@'\"]{0,400})?@")
+_HOST = re.compile(_H)
+_FOR_TOKENS = re.compile(r"(?:[\w-]*(?:token|oauth)[\w-]*|git|pat|api|key|bearer)", re.I)
+"""What stands for a user where a token is the password: ``oauth2``, ``x-access-token``, ``gitlab-ci-token``."""
+
+
 def _of_url(text: str, found: re.Match[str]) -> Iterator[Named]:
+    """Its host, and its user; which of them a name is, what stands behind it tells."""
+    owner = _USER_OF_URL.match(text, found.start())
+    if owner is None:
+        yield from _host_of_url(text, found, found)
+        return
+    if owner["rest"] and not is_common(owner["user"]) and not _FOR_TOKENS.fullmatch(owner["user"]):
+        yield from user_span(text, *owner.span("user"))
+    host = _HOST.match(text, owner.end())
+    if host:
+        yield from _host_of_url(text, found, host)
+
+
+def _host_of_url(text: str, found: re.Match[str], named: re.Match[str]) -> Iterator[Named]:
     scheme = re.search(r"[a-z][a-z0-9+.-]*$", text[max(0, found.start() - 20) : found.start()], re.I)
     name = scheme[0].lower() if scheme else ""
-    host = found["host"].lower()
+    host = named["host"].lower()
     if name.rpartition("+")[2] in _BUCKETS:
         return
     is_web = name.rpartition("+")[2] in ("http", "https", "ws", "wss", "")
@@ -88,9 +107,9 @@ def _of_url(text: str, found: re.Match[str]) -> Iterator[Named]:
             host.partition(".")[0], certain=False
         )
         if (not is_web or inside) and not re.search(r"\.(?:py|so|whl|json)$", host):
-            yield from host_spans(text, *found.span("host"), certain=True)
+            yield from host_spans(text, *named.span("host"), certain=True)
     else:
-        yield from host_spans(text, *found.span("host"), certain=False)
+        yield from host_spans(text, *named.span("host"), certain=False)
 
 
 def _before_ports(text: str) -> Iterator[Named]:

@@ -240,6 +240,7 @@ def _personal(text: str) -> Iterator[tuple[int, Hint]]:
         person_keys.find_keyed_names,
         person_places.find_log_prefixes,
         person_messages.find_messages,
+        person_messages.find_user_options,
     ):
         for span in find(text, has):
             yield span.start, Hint.LINE

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .wordlists import KEY_OWNERS, KEY_OWNERS_OF_DOUBT, PASS_OWNERS, PIECES_OF_TEXT, QUALIFIERS, SERVICES
+from .wordlists import KEY_OWNERS, KEY_OWNERS_OF_DOUBT, PASS_OWNERS, PIECES_OF_TEXT, QUALIFIERS, SERVICES, TURNS
 
 LONGEST = 120
 
@@ -103,7 +103,16 @@ def classify(name: str) -> SecretName | None:
         words = words[:-1]
     if len(words) > 2 and words[-2] == "key" and words[-1] in ("base", "data", "json", "pem"):
         words = words[:-1]
-    return (_by_last_words(words) or _by_first_words(words)) if words else None
+    promise = (_by_last_words(words) or _by_first_words(words)) if words else None
+    if promise and not promise.certain and _is_password_of_something(name, words):
+        return SecretName("password")
+    return promise
+
+
+def _is_password_of_something(name: str, words: tuple[str, ...]) -> bool:
+    """``MYAPP_PASS``; not ``FIRST_PASS``, nor what a log counts in small letters."""
+    is_variable = name.isupper() and "_" in name
+    return is_variable and words[-1] in ("pass", "pw") and len(words) > 1 and words[-2] not in TURNS
 
 
 def classify_query(name: str) -> SecretName | None:
@@ -155,7 +164,7 @@ def _by_last_words(words: tuple[str, ...]) -> SecretName | None:
     if last in _PASSWORDS:
         return SecretName("password")
     if last in ("pass", "pw"):
-        return SecretName("password", certain=before in PASS_OWNERS)
+        return SecretName("password", certain=before in PASS_OWNERS or before in SERVICES)
     if last in ("secret", "secrets"):
         return SecretName("secret", certain=last == "secret")
     if last == "token":

@@ -24,6 +24,7 @@ from .values import (
     is_token_like,
     looks_secret,
 )
+from .wordlists import BEGIN_A_MESSAGE, MAKE_A_SENTENCE
 
 SCHEME = re.compile(r"(?:bearer|basic|token|apikey|api-key|negotiate|ntlm|key|hf|splunk|genie|bot)[ \t]+", re.I)
 _PARAMETERS = re.compile(
@@ -67,8 +68,8 @@ def value_of(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span
     if name.promise.kind == "authorization" and _PARAMETERS.match(text, start):
         return _parameters(text, start)
     start, end = _without_scheme(text, start, end, quoted)
-    if name.promise.kind == "seed-phrase" and not quoted:
-        words = _SEED_WORDS.match(text, start)
+    if not quoted:
+        words = _words_of(text, name, separator, start)
         end = words.end() if words else end
     value = text[start:end]
     if at > separator.end() and not quoted and not looks_secret(value, shortest=8):
@@ -77,6 +78,30 @@ def value_of(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span
         return [], end
     quote = "" if opening else _quote_needed(separator, value)
     return [Span(start, end, name.promise.kind, plain(text, name, value, quoted), quote)], end
+
+
+_PHRASE = re.compile(
+    r"(?P<first>[^\W\d_](?:[^\W\d_]|['’-]){0,30})[ ](?P<second>\w[\w'’-]{0,30})(?:[ ]\w[\w'’-]{0,30}){0,8}"
+    r"[.!?]?(?=[ \t]{0,9}(?:\r?\n|\\{1,3}[nr\"']|[\"'`]|\Z|[ \t]\#))"
+)
+_LINE_BEFORE = re.compile(r"(?:^|\n)(?:export[ ])?[A-Za-z_]\w{0,80}=[^\n]{0,400}\n\Z")
+_LINE_BEHIND = re.compile(r"[ \t\r]{0,9}\n(?:export[ ])?[A-Za-z_]\w{0,80}=")
+
+
+def _words_of(text: str, name: Name, separator: re.Match[str], start: int) -> re.Match[str] | None:
+    """The words that a person has chosen, to the end of the line: ``password: correct horse battery staple``.
+
+    Behind ``PASSWORD=word`` a command may stand, so there a blank is wanted, or other variables above or below.
+    """
+    if name.promise.kind == "seed-phrase":
+        return _SEED_WORDS.match(text, start)
+    if not separator["op"] or name.promise.kind != "password" or not name.promise.certain:
+        return None
+    words = _PHRASE.match(text, start)
+    if not words or words["first"].lower() in BEGIN_A_MESSAGE or words["second"].lower() in MAKE_A_SENTENCE:
+        return None
+    is_apart = text[start - 1 : start].isspace() or _LINE_BEHIND.match(text, words.end())
+    return words if is_apart or _LINE_BEFORE.search(text, max(0, name.start - 500), name.start) else None
 
 
 def _without_scheme(text: str, start: int, end: int, quoted: bool) -> tuple[int, int]:

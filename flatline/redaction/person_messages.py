@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .lazy import LazyPattern
 from .person_names import HOST, USER, Named
 from .person_places import host_spans, user_span
-from .person_words import words_of
+from .person_words import FILE_ENDINGS, words_of
 from .presence import Has
 
 _H = rf"(?P<host>{HOST})"
@@ -65,6 +65,24 @@ _MESSAGES: tuple[tuple[str, LazyPattern, bool], ...] = (
     ("User ", LazyPattern(rf"^\s+User {_U}$", re.M), True),
 )
 """(literal, what stands there, whether the place alone is enough)."""
+_USER_OPTION = LazyPattern(rf"(?<=[ \x00'\"])-[uU](?:[ =\x00]?['\"]?|['\"], ?['\"]){_U}(?=[:,%\s'\"\x00]|$)")
+_TAKES_A_USER = re.compile(
+    r"\b(?:curl|wget|https?(?=[ ])|mysql\w*|mariadb|psql|pg_dump|docker|podman|helm|nerdctl|sudo|lftp|smbclient"
+    r"|twine|squeue|sacct|scancel|sinfo|sprio|ps|top|htop|pkill|pgrep|lsof|crontab|quota|qstat|bjobs|kinit|mongo\w*"
+    r"|redis-cli|clickhouse\S*)\b[^\n;|&]{0,200}$"
+)
+
+
+def find_user_options(text: str, has: Has) -> Iterator[Named]:
+    """``curl -u bob:``, ``mysql -ubob``, ``squeue -u bob``; not ``python -u train.py``."""
+    for found in _USER_OPTION.finditer(text) if has("-u") or has("-U") else ():
+        at = found.start()
+        line = text[max(0, at - 220, text.rfind("\n", max(0, at - 220), at) + 1) : at]
+        tool = _TAKES_A_USER.search(line)
+        if tool and "python" not in line[tool.start() :] and found["user"].rpartition(".")[2] not in FILE_ENDINGS:
+            yield from user_span(text, *found.span("user"))
+
+
 _WORD_STARTS = frozenset("hnNmfsuCLH")
 _ENTITIES = words_of("authorize site settings quickstart docs home login signup api teams account wandb")
 

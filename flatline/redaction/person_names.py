@@ -54,7 +54,7 @@ class Chase(Enum):
     NOWHERE = 0
     """Hidden only where the syntax says what it is."""
     IN_PATHS = 1
-    """Also as a whole step of a path."""
+    """Also as a whole step of a path, and where a sentence says that it is somebody."""
     EVERYWHERE = 2
     """Wherever it stands as a word of its own."""
 

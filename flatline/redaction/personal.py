@@ -15,7 +15,7 @@ from .addresses import find_colons, find_dashed_macs, find_ipv4
 from .endpoints import find_endpoints
 from .marks import CLOSE, EARLIER, MARK, OPEN
 from .person_keys import find_columns, find_keyed_names
-from .person_messages import find_messages
+from .person_messages import find_messages, find_user_options
 from .person_names import Named, is_generic_domain, is_public
 from .person_places import find_at_signs, find_homes, find_log_prefixes
 from .presence import literals_of
@@ -35,6 +35,7 @@ DETECTORS = (
     find_keyed_names,
     find_log_prefixes,
     find_messages,
+    find_user_options,
 )
 """Each yields spans that may overlap with others'."""
 

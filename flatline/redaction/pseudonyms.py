@@ -192,10 +192,23 @@ def _stands_alone(text: str, start: int, end: int, how: Chase) -> bool:
     before, after = text[start - 1 : start], text[end : end + 1]
     if how is Chase.IN_PATHS:
         is_step = before in ("/", "~") and (not after or after in _PATH_AFTER)
-        return is_step or (after == "@" and not _is_alnum(before))
+        return is_step or (after == "@" and not _is_alnum(before)) or _is_said(text, start, end)
     if _is_alnum(after):
         return False
     return not _is_alnum(before) or _ends_in_escape(text, start)
+
+
+_SAID_BEFORE = re.compile(
+    r"(?:\b(?:by|[Uu]ser|[Oo]wner|[Hh]ello|[Hh]i|[Dd]ear|[Aa]sk|[Tt]hanks|[Tt]ell|[Cc]ontact|[Mm]ail|[Bb]elongs to"
+    r"|[Jj]obs? of)[,:]?[ ]['\"(]?|[ (]@)$"
+)
+
+
+def _is_said(text: str, start: int, end: int) -> bool:
+    """Whether a sentence says that this is somebody: ``started by bob``, ``bob's job``."""
+    if _is_alnum(text[start - 1 : start]) or _is_alnum(text[end : end + 1]):
+        return False
+    return text[end : end + 3] == "'s " or bool(_SAID_BEFORE.search(text, max(0, start - 16), start))
 
 
 def _ends_in_escape(text: str, at: int) -> bool:

@@ -13,6 +13,8 @@ _COOKIE = re.compile(r"""(?<![^\s=;,"'\\])([^\s=;,"'\\]{1,120})=("?)([^;\s"'\\]+
 _COOKIE_ATTRIBUTES = frozenset(
     ["path", "domain", "expires", "max-age", "samesite", "lang", "language", "locale", "theme", "version"]
 )
+_OF_A_SESSION = re.compile(r"(?:sid|sess|sessid|session|session[-_]?id|token|jwt)$", re.I)
+"""``PHPSESSID``, ``connect.sid``: whatever its value looks like."""
 _BLOCK_SCALAR = re.compile(r"[|>][+-]?[ \t]*\n(?P<indent>[ \t]+)")
 _INNER = r"""\\{0,15}["'](?:\$?value|secret|raw|plain|data)(?=\\{0,15}["'])"""
 CONTAINER = re.compile(rf"""\s{{0,200}}(?:\[\s{{0,200}}(?=\\{{0,15}}["'])|\{{\s{{0,200}}(?={_INNER}))""")
@@ -62,12 +64,13 @@ def values_inside(text: str, name: Name, separator: re.Match[str], container: re
 
 def cookies(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span], int]:
     """``Cookie: session=…; lang=en``: each cookie's value; ``{'cookie': 'abc'}`` as any other."""
+    start = separator.end("op") if separator["op"] else separator.end()  # ``SID=`` behind it is no type's annotation
     opening = OPENING.match(text, separator.end())
     end = end_of_string(text, opening) if opening else None
     if end is None:
-        header = REST_OF_HEADER.match(text, separator.end())
-        end = header.end() if header else separator.end()
-    cookies = list(_COOKIE.finditer(text, separator.end(), end))
+        header = REST_OF_HEADER.match(text, start)
+        end = header.end() if header else start
+    cookies = list(_COOKIE.finditer(text, start, end))
     if cookies:
         found = [Span(one.start(3), one.end(3), "cookie", one[3]) for one in cookies if _is_session(one[1], one[3])]
         return found, end
@@ -78,6 +81,8 @@ def cookies(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span]
 def _is_session(name: str, value: str) -> bool:
     if name.lower() in _COOKIE_ATTRIBUTES or len(value) < 8:
         return False
+    if _OF_A_SESSION.search(name):
+        return not is_placeholder(value)
     return not is_placeholder(value) and not is_plain_words(value) and not is_number(value)
 
 

@@ -19,7 +19,7 @@ _PLACEHOLDER = re.compile(
     re.S,
 )
 _REFERENCE = re.compile(r"arn:aws[\w-]*:.*|(?:file|https?|s3|gs|vault|secret|op)://[^@\s]*|projects/[\w-]+/secrets/.*")
-_NUMBER = re.compile(r"[-+]?[0-9][0-9_,.]*(?:[eE][-+]?[0-9]+)?[a-zA-Z%]{0,2}")
+_NUMBER = re.compile(r"[-+]?[0-9][0-9_,.]*(?:[eE][-+]?[0-9]+)?[a-zA-Z%]{0,2}|[0-9]{1,6}/[0-9]{1,6}")
 _ROOTS = "app|bin|boot|cache|data|datasets|dev|etc|home|lib|lib64|lustre|media|mnt|nfs|opt|proc|root|run|sbin|scratch"
 _PATH = re.compile(
     r"(?:file:/|~|\.{1,2})?/(?:" + _ROOTS + r"|secrets|shared|srv|sys|tmp|usr|users|Users|var|work|workspace)(?:/.*)?"
@@ -81,7 +81,7 @@ def is_call(value: str) -> bool:
 
 
 def is_number(value: str) -> bool:
-    """A count, a size, a rate."""
+    """A count, a size, a rate, so many of so many."""
     return len(value) < 40 and bool(_NUMBER.fullmatch(value))
 
 

@@ -60,11 +60,29 @@ PASS_OWNERS = _words("""
     keystore truststore twine pypi service svc client my app rpc es elastic store bind zip keychain
 """)
 
+TURNS = _words("""
+    test tests smoke unit suite e2e check checks lint build ci bench case first second third fourth 1st 2nd 3rd one two
+    three single double multi last next final initial pre post warmup forward fwd backward bwd train eval render shadow
+    depth low high band all any must should expect expected n num per each max min total count did has is was will can
+    quick fast slow full dry opt optimizer compile compiler llvm mlir ir graph fx inductor fusion codegen analysis
+    boarding by com tres under over out sur im mount ski
+""")
+"""``<word> pass`` is a turn of something, or a result."""
+
 NOTHING = _words("""
     true false none null nil yes no on off y n undefined nan unset empty unknown default disabled enabled required
     optional redacted hidden masked secret password token key changeme str string int bool bytes object any dict list
     optional[str] secretstr incorrect invalid wrong missing must expired is not was for from to the a an ok failed
     provided given prompt authentication denied auto basic bearer digest negotiate env environment file stdin ask files
-    interactive google github pass passwd pwd
+    interactive google github pass passwd pwd passed failed fail skipped success
 """)
 """Values that hide nothing: switches, types, the words of an error message."""
+
+BEGIN_A_MESSAGE = _words("""
+    must is not no are was has cannot can could should shall will may needs need invalid incorrect wrong missing bad
+    please try enter type required optional expired changed unchanged set unset reset given failed too none null prompt
+    authentication access login permission error warning for from in on at by or and if when see use using same unknown
+    unable does doesn't don't hash string str
+""")
+MAKE_A_SENTENCE = _words("is was were for from has had will used failed rejected accepted")
+"""Behind ``password:`` the first word, or the second, of what is said of one; others are one that somebody chose."""

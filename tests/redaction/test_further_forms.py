@@ -48,6 +48,19 @@ session: started
 passes=3 passed=41 failed=0
 bypass_checks=True
 compass=north
+PASS=3 FAIL=0
+SMOKE_TEST_PASS=true E2E_PASS=41/41 UNIT_PASS=12
+N_PASS=128 FIRST_PASS=done BY_PASS=1 bypass=1 MY_COMPASS=north passes=12 PASS_RATE=0.97
+forward_pass: 0.31s backward pass: 0.62s
+Invalid password: authentication failed
+password: must be at least 8 characters
+Set-Cookie: lang=en; theme=darkmode; Path=/
+python -u train.py
+sudo -n python -u train.py
+docker run -u 1000:1000 image
+git push -u origin main
+https://oauth2:${CI_TOKEN}@gitlab.example.com/x.git
+by max of 3, normalized by max
 password: ****
 password: <your password here>
 HF_TOKEN=${HF_TOKEN}

@@ -58,7 +58,7 @@ def test_a_secret_environment_value_is_hidden_whole(name, value):
 
 def test_secrets_inside_harmless_variables():
     redactor = Redactor()
-    assert redactor.env_value("https_proxy", "http://bob:x8Fk2mQ9@proxy:3128") == "http://bob:⟪password·1⟫@proxy:3128"
+    assert redactor.env_value("https_proxy", "http://bob:x8Fk2mQ9@proxy:3128") == "http://⟪user·1⟫:⟪password·1⟫@proxy:3128"
     assert redactor.env_value("PIP_INDEX_URL", f"https://{GITHUB}@host/simple") == "https://⟪github-token·1⟫@host/simple"
 
 
@@ -70,7 +70,7 @@ def test_secrets_inside_harmless_variables():
         (["t.py", "--api-key=x1y2z3w4"], ("t.py", "--api-key=⟪api-key·1⟫")),
         (["docker", "run", "-e", "DB_PASSWORD=a b c", "img"], ("docker", "run", "-e", "DB_PASSWORD=⟪password·1⟫", "img")),
         (["mysql", "-pS3cretPw1", "db"], ("mysql", "-p⟪password·1⟫", "db")),
-        (["curl", "-u", "bob:pw123x", "https://x/"], ("curl", "-u", "bob:⟪password·1⟫", "https://x/")),
+        (["curl", "-u", "bob:pw123x", "https://x/"], ("curl", "-u", "⟪user·1⟫:⟪password·1⟫", "https://x/")),
         (["bash", "-c", f"export T={HF}; python"], ("bash", "-c", "export T=⟪hf-token·1⟫; python")),
         (["t.py", "--max_tokens", "512", "--tokenizer", "gpt2"], ("t.py", "--max_tokens", "512", "--tokenizer", "gpt2")),
         ([], ()),
