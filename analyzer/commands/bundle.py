@@ -33,7 +33,10 @@ from flatline.redaction.told import what_is_hidden
 
 from ..intake.opening import read_texts
 from ..intake.progress import progress_on_terminal
+from ..intake.sieve import Reading
 from ..intake.sources import Source
+from ..judge.pack import load_rulebook, own_folder
+from ..scan.interface import Compiled
 
 EXAMPLES = """\
 examples:
@@ -58,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     """Write one bundle; its path on standard output."""
     options = _parser().parse_args(argv)
     try:
-        sources = read_texts(options.inputs, progress_on_terminal())
+        sources = read_texts(options.inputs, Reading(progress_on_terminal(), _patterns))
         place = options.output or Path(_name_of(options.inputs[0]))
         if refused := why_refused(place):
             raise UsageError(f"-o: {refused}", next_step="flatline bundle … -o another-name.flatline.zip")
@@ -87,6 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("inputs", nargs="+", type=Path, metavar="PATH", help="a file, a folder, an archive, or - ")
     parser.add_argument("-o", "--output", type=Path, metavar="PATH", help="default: here, with a name of its own")
     return parser
+
+
+def _patterns() -> Sequence[tuple[str, Compiled]]:
+    """What an analysis will look for: of a text that is too long nothing else may be left out."""
+    return load_rulebook(own=own_folder()).patterns()
 
 
 def _name_of(path: Path) -> str:

@@ -155,8 +155,9 @@ def _chosen(book: Rulebook, only: Sequence[str]) -> list[LoadedRule]:
 def _explain(options: argparse.Namespace) -> int:
     book = _rulebook(options)
     from ..intake.opening import open_case
+    from ..intake.sieve import Reading
 
-    with open_case(options.bundles) as case:
+    with open_case(options.bundles, Reading(patterns=book.patterns)) as case:
         rules = book.rules_of(options.rule)
         print("\n".join(explain(rules, case)))
     others = [rule.id for rule in book.naming(options.rule) if rule not in rules]

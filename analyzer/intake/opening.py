@@ -15,20 +15,20 @@ from flatline.errors import UnreadableBundleError
 
 from ..case import Case, OpenedBundle, joined_cases, open_bundles
 from .assemble import case_of_texts
-from .sieve import Progress, sieve
-from .sources import Source, names_too_many, nothing, read_path, read_stream
+from .sieve import PLAIN, Reading, sieve
+from .sources import Source, names_too_many, read_path, read_stream
 
 STDIN = Path("-")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 
 
-def open_case(paths: Sequence[Path], progress: Progress = nothing) -> Case:
+def open_case(paths: Sequence[Path], reading: Reading = PLAIN) -> Case:
     """One case of all that was given. Raises UnreadableBundleError when something cannot be read at all."""
     bundles, texts = _sorted_out(paths)
     if not bundles:
-        return case_of_texts(read_texts(texts, progress), name=_name(texts))
+        return case_of_texts(read_texts(texts, reading), name=_name(texts))
     case = open_bundles(bundles)
-    sources = [*_inside(case), *_distinct(_sources(texts, progress))]
+    sources = [*_inside(case, reading), *_distinct(_sources(texts, reading))]
     if not any(source.kept.lines for source in sources):
         return case
     pasted = case_of_texts(sources, name=_name(texts or bundles))
@@ -38,9 +38,9 @@ def open_case(paths: Sequence[Path], progress: Progress = nothing) -> Case:
     return joined_cases(case, pasted)
 
 
-def read_texts(paths: Sequence[Path], progress: Progress = nothing) -> list[Source]:
+def read_texts(paths: Sequence[Path], reading: Reading = PLAIN) -> list[Source]:
     """All texts of files, folders, archives and standard input. Raises UnreadableBundleError when there is none."""
-    sources = _distinct(_sources(paths, progress))
+    sources = _distinct(_sources(paths, reading))
     if any(source.kept.lines for source in sources):
         return sources
     raise UnreadableBundleError(
@@ -49,12 +49,12 @@ def read_texts(paths: Sequence[Path], progress: Progress = nothing) -> list[Sour
     )
 
 
-def _inside(case: Case) -> Iterator[Source]:
+def _inside(case: Case, reading: Reading) -> Iterator[Source]:
     """The texts that `flatline bundle` put into a bundle."""
     for bundle in case.bundles:
         for name in bundle.names:
             if name.startswith(PASTED):
-                yield Source(name, sieve(BytesIO(bundle.read(name))))
+                yield Source(name, sieve(BytesIO(bundle.read(name)), reading))
 
 
 def is_bundle(path: Path) -> bool:
@@ -91,10 +91,10 @@ def _sorted_out(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     return bundles, texts
 
 
-def _sources(paths: Sequence[Path], progress: Progress) -> Iterator[tuple[Path, Source]]:
+def _sources(paths: Sequence[Path], reading: Reading) -> Iterator[tuple[Path, Source]]:
     """What was read, and which of the paths it came from."""
     for path in paths:
-        found = [read_stream(sys.stdin.buffer, progress=progress)] if path == STDIN else read_path(path, progress)
+        found = [read_stream(sys.stdin.buffer, reading=reading)] if path == STDIN else read_path(path, reading)
         for source in found:
             yield path, source
 

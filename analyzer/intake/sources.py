@@ -17,7 +17,7 @@ from flatline.bundle.container import END_MAGIC, MAX_DIRECTORY
 from flatline.bundle.looks import what_it_looks_like
 from flatline.errors import UnreadableBundleError
 
-from .sieve import ByteStream, Kept, Progress, sieve
+from .sieve import PLAIN, ByteStream, Kept, Reading, sieve
 
 MAX_FILES = 1000
 """Of one folder or archive."""
@@ -63,21 +63,17 @@ class Source:
     """Why it, or the rest of it, was not read."""
 
 
-def nothing(_: int) -> None:
-    """Progress that nobody looks at."""
-
-
-def read_path(path: Path, progress: Progress = nothing) -> Iterator[Source]:
+def read_path(path: Path, reading: Reading = PLAIN) -> Iterator[Source]:
     """The texts of a file, a folder or an archive, by name. Raises UnreadableBundleError when `path` cannot be read."""
     try:
         if path.is_dir():
-            yield from _folder(path, progress)
+            yield from _folder(path, reading)
         elif _is_tar(path):
-            yield from _tar(path, progress)
+            yield from _tar(path, reading)
         elif zipfile.is_zipfile(path):
-            yield from _zip(path, progress)
+            yield from _zip(path, reading)
         else:
-            yield _file(path, progress)
+            yield _file(path, reading)
     except OSError as error:
         raise UnreadableBundleError(
             f"{path} cannot be read: {error.strerror or error}", next_step="check the path, and who may read it"
@@ -93,17 +89,17 @@ def names_too_many(file: BinaryIO) -> bool:
     return end.startswith(END_MAGIC) and len(end) == _END.size and _END.unpack(end)[5] > MAX_DIRECTORY
 
 
-def read_stream(stream: ByteStream, name: str = "stdin", progress: Progress = nothing) -> Source:
+def read_stream(stream: ByteStream, name: str = "stdin", reading: Reading = PLAIN) -> Source:
     """One text from an open stream."""
-    return _text(stream, name, progress)
+    return _text(stream, name, reading)
 
 
-def _folder(path: Path, progress: Progress) -> Iterator[Source]:
+def _folder(path: Path, reading: Reading) -> Iterator[Source]:
     files = sorted(p for p in path.rglob("*") if p.is_file() and not p.is_symlink() and not _is_skipped(p.name))
     for file in files[:MAX_FILES]:
         name = str(file.relative_to(path))
         try:
-            yield _file(file, progress, name)
+            yield _file(file, reading, name)
         except UnreadableBundleError as error:
             yield Source(name, Kept(()), error.what)
         except OSError as error:
@@ -111,21 +107,21 @@ def _folder(path: Path, progress: Progress) -> Iterator[Source]:
     yield from _too_many(path.name, len(files))
 
 
-def _file(path: Path, progress: Progress, name: str = "") -> Source:
+def _file(path: Path, reading: Reading, name: str = "") -> Source:
     name = name or path.name
     with path.open("rb") as file:
         head = file.read(4096)
         file.seek(0) if file.seekable() else None
         if head.startswith(b"\x1f\x8b"):
             with gzip.open(file) as unpacked:
-                return _text(_Capped(unpacked), name, progress)
-        source = _text(file, name, progress)
+                return _text(_Capped(unpacked), name, reading)
+        source = _text(file, name, reading)
     if source.kept.looks_binary:
         raise UnreadableBundleError(f"{path} is neither a bundle nor text; it looks like {what_it_looks_like(head)}")
     return source
 
 
-def _tar(path: Path, progress: Progress) -> Iterator[Source]:
+def _tar(path: Path, reading: Reading) -> Iterator[Source]:
     """The texts of an archive; one that breaks off holds what came until then."""
     with tarfile.open(path) as archive:
         members = enumerate(archive)
@@ -142,14 +138,14 @@ def _tar(path: Path, progress: Progress) -> Iterator[Source]:
                 yield from _too_many(path.name, count + 1)
                 return
             if unpacked is not None and not _is_skipped(member.name):
-                yield _text(_Capped(unpacked), member.name, progress)
+                yield _text(_Capped(unpacked), member.name, reading)
 
 
-def _zip(path: Path, progress: Progress) -> Iterator[Source]:
+def _zip(path: Path, reading: Reading) -> Iterator[Source]:
     try:
         opened = zipfile.ZipFile(path)
     except _BROKEN:  # a text in which a zip's mark stands, or what is left of a zip
-        yield _file(path, progress)
+        yield _file(path, reading)
         return
     with opened as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
@@ -158,7 +154,7 @@ def _zip(path: Path, progress: Progress) -> Iterator[Source]:
                 continue
             try:
                 with archive.open(member) as unpacked:
-                    yield _text(_Capped(unpacked), member.filename, progress)
+                    yield _text(_Capped(unpacked), member.filename, reading)
             except _BROKEN as error:
                 yield Source(member.filename, Kept(()), f"it cannot be unpacked: {error}")
     yield from _too_many(path.name, len(members))
@@ -176,10 +172,10 @@ def _is_skipped(name: str) -> bool:
     return name.lower().endswith(_SKIPPED)
 
 
-def _text(stream: ByteStream, name: str, progress: Progress) -> Source:
+def _text(stream: ByteStream, name: str, reading: Reading) -> Source:
     """The text; what breaks off in the middle is what came until then."""
     try:
-        return Source(name, sieve(stream, progress))
+        return Source(name, sieve(stream, reading))
     except _BROKEN as error:
         return Source(name, Kept(()), f"it cannot be read: {error}")
 

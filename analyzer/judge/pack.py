@@ -25,7 +25,7 @@ from . import language, measured, rank
 from .evaluate import Condition, Search, compile_condition
 from .language import Identifier, Model, PackInfo, Rule, Text, Weight, parse_model, parse_rule
 from .logs import LogPattern
-from .patterns import PatternRefused, compile_pattern
+from .patterns import Compiled, PatternRefused, compile_pattern
 from .yaml_source import MAX_BYTES, Document, Problem, YamlRefused, place_of, read_document
 
 PACK_FILE = "pack.yaml"
@@ -134,6 +134,10 @@ class Rulebook:
     @property
     def drafts(self) -> list[LoadedRule]:
         return [rule for pack in self.packs for rule in pack.drafts]
+
+    def patterns(self) -> list[tuple[str, Compiled]]:
+        """What all rules look for in logs, each once: as it is written, and compiled."""
+        return list({p.pattern: (p.pattern, p.compiled) for rule in self.rules for p in rule.patterns}.values())
 
     def with_drafts(self) -> Rulebook:
         """For who writes them: drafts are rules like others."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from . import choice
 from .blocks import blocks
@@ -26,6 +27,17 @@ class Scanned:
     """All that is in the last lines."""
     last: int = 0
     """Number of the last line that is not blank; 0: there is none."""
+
+
+class Block(NamedTuple):
+    """Whole lines of a text, and what was found in them."""
+
+    text: bytes
+    first: int
+    """Number of the first line."""
+    last: int
+    found: list[Found]
+    """What is beside the lines at its end is known with the next block."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +71,25 @@ class Scanner:
 
     def scan(self, text: Text) -> Scanned:
         """Find them in one text. Raises what reading it raises."""
-        scanned, number, begun = Scanned(), 0, self._seen
-        tail, neighbours = Tail(self._tail_lines), Neighbours()
-        for block in blocks(text.pieces, lambda: min(max(self._seen - begun, FIRST_BLOCK), LARGEST_BLOCK)):
-            left = text.size - (self._seen - begun)
-            neighbours.begin(block)
-            scanned.first += self._found_in(block, number + 1, self._finder(left), neighbours)
-            neighbours.end(block)
-            self._seen += len(block)
-            number += block.count(b"\n") + (not block.endswith(b"\n"))
-            tail.add(block, number)
+        scanned, tail = Scanned(), Tail(self._tail_lines)
+        for block in self.blocks(text):
+            scanned.first += block.found
+            tail.add(block.text, block.last)
         scanned.tail = list(self._in_tail(tail, scanned.first))
         scanned.last = tail.last
         return scanned
+
+    def blocks(self, text: Text) -> Iterator[Block]:
+        """One text, piece by piece, with the first of what is found: for who keeps only some of it."""
+        number, begun, neighbours = 0, self._seen, Neighbours()
+        for block in blocks(text.pieces, lambda: min(max(self._seen - begun, FIRST_BLOCK), LARGEST_BLOCK)):
+            left = text.size - (self._seen - begun)
+            first, number = number + 1, number + block.count(b"\n") + (not block.endswith(b"\n"))
+            neighbours.begin(block)
+            found = list(self._found_in(block, first, self._finder(left), neighbours))
+            neighbours.end(block)
+            self._seen += len(block)
+            yield Block(block, first, number, found)
 
     def _finder(self, left: int) -> _Using:
         """The finder there is, or a better one: a quicker one, or one without what was found often enough."""
