@@ -354,7 +354,8 @@ class Supervisor:
         for pid in pids:
             found = descendants.standing(pid)
             if _reaped(pid) is None and found is not None:
-                child.left_running.append(f"pid {pid} ({found.name}, state {found.state})")
+                rest = ", but for a thread that does not end" if found.state == "Z" else ""
+                child.left_running.append(f"pid {pid} ({found.name}, state {found.state}{rest})")
                 self._foreign.add(pid)
 
     def _conclude(self, child: Child) -> tuple[Child, LedgerEntry]:

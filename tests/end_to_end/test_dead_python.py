@@ -118,5 +118,6 @@ def test_the_jobs_python_lies_on_a_dead_mount(mount: StallingMount, start, left_
         assert {"facts/processes.json", "facts/mounts.json"} <= set(names)
         assert f"no stack of pid {job.pid}: py-spy gave no answer" in ledger["stacks"]["message"], ledger["stacks"]
         assert str(mount.path) in str(ledger["mounts"]), ledger["mounts"]
+        assert "state Z)" not in str([entry["left_running"] for entry in ledger.values()]), "what is left is more than a zombie"
     finally:
         mount.resume()
