@@ -197,11 +197,17 @@ def settle(fired: Sequence[Fired]) -> list[Fired]:
         if cause.p < rank.ROOT_CAUSE_FLOOR or cause.explained_by or not cause.may_be_cause:
             continue
         for symptom in _explained(cause, explains, by_id):
-            by_id[symptom] = replace(by_id[symptom], explained_by=name)
+            if not _is_doubtful_beside(cause, by_id[symptom]):
+                by_id[symptom] = replace(by_id[symptom], explained_by=name)
         for other in cause.rule.model.supersedes:
             if other in by_id:
                 by_id[other] = _superseded(by_id[other], cause)
     return sorted(by_id.values(), key=_order)
+
+
+def _is_doubtful_beside(cause: Fired, symptom: Fired) -> bool:
+    """Whether a cause that is only possible would hide what is next to certain."""
+    return rank.word_for(cause.p) in ("possible", "weak hint") and rank.word_for(symptom.p) == "very likely"
 
 
 def _superseded(vague: Fired, precise: Fired) -> Fired:

@@ -276,6 +276,18 @@ def test_a_store_that_nobody_keeps_is_looked_for():
     assert "where nobody answers" in job.edge(12).text
 
 
+@pytest.mark.parametrize(("guest", "resource"), [("h1/12", "ranks of its world"), ("h1/99", None)])
+def test_a_store_to_which_nobody_else_has_come(guest, resource):
+    """How many ranks there are is often set by the script, after its environment was made."""
+    job = one(role="rank")
+    job.add("fds", Fd("h1/12", 3, "socket", "socket:[8]", 8))
+    job.add("fds", Fd("h1/12", 4, "socket", "socket:[9]", 9, peers=(guest,)))
+    job.add("sockets", Socket(8, "inet", state="LISTEN", local="[::]:29500"))
+    job.add("sockets", Socket(9, "inet", state="ESTABLISHED", local="127.0.0.1:29500", remote="127.0.0.1:41000"))
+    job.thread(12, syscall=SLEEP, switches=LOOP, stacks=JOINS)
+    assert (job.edge(12).resource == "ranks of its world") is (resource is not None)
+
+
 @pytest.mark.parametrize("call", ["openat", "newfstatat", "statx"])
 def test_a_call_on_the_silent_mount_the_job_works_on_waits_for_it(call):
     job = one(cwd="/data/run")

@@ -33,6 +33,8 @@ def find_rendezvous(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
         yield _to_missing(scene, thread, frame, store, missing)
     elif nodes := _nodes(scene, thread):
         yield _to_nodes(scene, thread, frame, nodes)
+    elif listening := _store_without_guests(scene, thread):
+        yield _to_guests(scene, thread, frame, listening)
 
 
 def _joins(scene: Scene, thread: Thread) -> bool:
@@ -87,6 +89,24 @@ def _nodes(scene: Scene, thread: Thread) -> str:
     words = " ".join((process.argv if process is not None else None) or ())
     told = NODES.search(words)
     return told[1] if told and told[1] not in ("1", "1:1") else ""
+
+
+def _store_without_guests(scene: Scene, thread: Thread) -> Socket | None:
+    """The listening socket of a process that has the store, when all connections to it are its own."""
+    sockets = [(fd, socket) for fd in scene.fds_of(thread.process) if (socket := scene.socket(fd)) is not None]
+    for _, listening in sockets:
+        if listening.state == "LISTEN" and (port := (listening.local or "").rpartition(":")[2]):
+            taken = [fd for fd, s in sockets if s.state == "ESTABLISHED" and (s.local or "").endswith(f":{port}")]
+            if taken and all(fd.peers == (thread.process,) for fd in taken):
+                return listening
+    return None
+
+
+def _to_guests(scene: Scene, thread: Thread, frame: Frame, listening: Socket) -> WaitEdge:
+    return edge(scene, thread, "unknown:", "rendezvous", "strong",
+                f"waits in {frame.function} for the other ranks, none of which has come to its store", owner="outside",
+                inside_job=False, resource="ranks of its world", rows=(frame, listening),
+                reason=f"it has the store at {listening.local}, to which only itself is connected")  # fmt: skip
 
 
 def _to_nodes(scene: Scene, thread: Thread, frame: Frame, nodes: str) -> WaitEdge:

@@ -36,6 +36,14 @@ def test_a_cause_too_doubtful_to_be_one_explains_nothing(pack, judged):
     assert list(fired) == ["symptom", "cause"]
 
 
+def test_what_is_only_possible_hides_nothing_that_is_very_likely(pack, judged):
+    pack("cause", FIRES + "explains: [symptom]\n", status="experimental")
+    pack("symptom", FIRES + "supports: [{weight: decisive, group: c, find: threads, where: {state: D}}]\n")
+    fired = judged({"threads": THREADS})
+    assert fired["symptom"].p >= 0.9 > 0.7 > fired["cause"].p
+    assert fired["symptom"].explained_by is None
+
+
 def test_a_superseded_rule_is_hidden(pack, judged):
     pack("precise", FIRES + "supersedes: [vague]\n")
     pack("vague", FIRES)
