@@ -250,6 +250,19 @@ def test_only_locks_at_sqlite_s_bytes_are_of_a_data_base(start, kind):
     assert job.edge(12).kind == kind
 
 
+# --- terminals that a program has made ---
+
+
+def test_who_reads_the_master_of_a_terminal_waits_for_the_program_on_it():
+    job = one(tty="none")
+    job.process(13, ppid=12, tty="pts/3")
+    job.add("fds", Fd("h1/12", 5, "tty", "/dev/ptmx"))
+    job.thread(12, syscall=reads(5), stacks=(MAIN,))
+    edge = job.edge(12)
+    assert (edge.kind, edge.awaited, edge.strength) == ("pipe-read", "process:h1/13", "strong")
+    assert "terminal pts/3" in edge.text
+
+
 # --- starting up, and mounts ---
 
 JOINS = ((f"{SITE}/torch/distributed/rendezvous.py", "_create_c10d_store", 199),

@@ -8,7 +8,9 @@ from flatline.bundle.facts import Fd, Syscall, Thread, WaitEdge
 
 from ..known import POLLS, READS, WRITES
 from ..scene import Scene, host_of_id
-from .draw import edge
+from .draw import MAX_BRANCHES, called, edge, edge_to_process, living
+
+MASTERS = ("/dev/ptmx", "/dev/pts/ptmx")
 
 
 def find_terminal(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
@@ -20,9 +22,27 @@ def find_terminal(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     fd = scene.fd(thread.process, number)
     if fd is None or fd.kind != "tty":
         return
+    if fd.path in MASTERS:
+        if call.name in READS:
+            yield from _to_inside(scene, thread, fd)
+        return
     process = scene.processes.get(thread.process)
     terminal = (process.tty if process and process.tty != "none" else None) or (fd.path or "").removeprefix("/dev/")
     yield _to_terminal(scene, thread, fd, terminal or "a terminal", writes=call.name in WRITES)
+
+
+def _to_inside(scene: Scene, thread: Thread, fd: Fd) -> Iterator[WaitEdge]:
+    """The master of a pseudo-terminal gives what the programs on that terminal write: those it has started there."""
+    process = scene.processes.get(thread.process)
+    own = process.tty if process is not None else None
+    inside = [p for p in living(scene.children_of(thread.process)) if p.tty not in (None, "none", own)]
+    for child in inside[:MAX_BRANCHES]:
+        yield edge_to_process(scene, thread, child.id, "pipe-read", "strong" if len(inside) == 1 else "suggested",
+                              f"reads what {called(scene, child.id, thread)} writes to its terminal {child.tty}",
+                              reason="it reads the master of a pseudo-terminal", rows=(fd,))  # fmt: skip
+    if not inside:
+        yield edge(scene, thread, "unknown:", "pipe-read", "suggested", "reads what a program writes to a terminal "
+                   "that it has made", reason="it reads the master of a pseudo-terminal", rows=(fd,))  # fmt: skip
 
 
 def _selects_stdin(call: Syscall) -> bool:
