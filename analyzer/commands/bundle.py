@@ -28,6 +28,7 @@ from flatline.bundle.format import (
 from flatline.bundle.shelf import what_is_there, why_refused
 from flatline.bundle.writer import BundleWriter
 from flatline.errors import EXIT_NOWHERE_TO_WRITE, EXIT_OK, FlatlineError, UsageError
+from flatline.redaction.marks import marks_in
 from flatline.redaction.redactor import Redactor
 from flatline.redaction.told import what_is_hidden
 
@@ -116,7 +117,7 @@ def _write(path: Path, sources: Sequence[Source]) -> Path:
             suffix = re.sub(r"[^\w.-]+", "_", name)[-80:].lstrip("._") or "text"
             writer.add(
                 f"{PASTED}{number:03}-{suffix}", text.encode("utf-8", "surrogateescape"),
-                original_path=name, original_bytes=source.kept.size,
+                original_path=name, original_bytes=source.kept.size, redactions=len(marks_in(text)),
             )  # fmt: skip
         manifest = Manifest(tool_version=__version__, created_at=created, complete=True, ended_by="finished")
         return writer.publish(lambda files: _closing(manifest, files, redactor))
@@ -135,7 +136,8 @@ def _head(created: str) -> bytes:
 
 
 def _closing(manifest: Manifest, files: tuple[FileEntry, ...], redactor: Redactor) -> list[tuple[str, bytes]]:
-    report = json.dumps({**redactor.report(), "state": manifest.redaction}, ensure_ascii=False)
+    artefacts = {file.path: file.redactions for file in files if file.redactions}
+    report = json.dumps({**redactor.report(), "state": manifest.redaction, "artefacts": artefacts}, ensure_ascii=False)
     whole = records.to_json(replace(manifest, files=files))
     notice = _NOTICE.format(hidden="\n".join(what_is_hidden(redactor.counts)))
     return [(README, notice.encode()), (REDACTION, report.encode()), (MANIFEST, whole)]

@@ -10,14 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from flatline.bundle.format import LedgerEntry, Manifest
+from flatline.bundle.format import REDACTION, LedgerEntry, Manifest
 from flatline.bundle.reader import BundleReader, open_bundle
-from flatline.errors import EXIT_OK, EXIT_UNREADABLE, FlatlineError
+from flatline.errors import EXIT_OK, EXIT_UNREADABLE, FlatlineError, UnreadableBundleError
 from flatline.visible import visible
 
 EXAMPLES = """\
 examples:
-  flatline show BUNDLE                         # header, ledger, members
+  flatline show BUNDLE                         # header, ledger, what was hidden, members
   flatline show BUNDLE logs/train.log          # print one member
   flatline show BUNDLE logs/train.log | less   # the same bytes, unchanged
   flatline show BUNDLE --json                  # the listing for programs
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="flatline show",
-        description="List a bundle's members and what every probe did, or print one member.",
+        description="List a bundle's members, what every probe did and what was hidden, or print one member.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -91,6 +91,7 @@ def listing(reader: BundleReader) -> dict[str, Any]:
             {"path": name, "bytes": member.size, "packed": member.packed, "cut_off": member.partial}
             for name, member in ((name, reader.member(name)) for name in reader.names)
         ],
+        "hidden": what_was_hidden(reader),
         "manifest": asdict(reader.manifest),
     }
 
@@ -99,6 +100,7 @@ def listing_lines(reader: BundleReader) -> Iterator[str]:
     """The listing as a person reads it."""
     yield from _header_lines(reader)
     yield from _ledger_lines(reader.manifest.ledger)
+    yield from _hidden_lines(what_was_hidden(reader), is_off=reader.manifest.sensitivity == "UNREDACTED")
     yield from _member_lines(reader)
 
 
@@ -134,6 +136,41 @@ def _ledger_lines(ledger: Sequence[LedgerEntry]) -> Iterator[str]:
         for word, text in (("cut", entry.cut), ("left", ", ".join(entry.left_running)), ("hint", entry.hint)):
             if text:
                 yield f"{'':21}{word}: {text}"
+
+
+def what_was_hidden(reader: BundleReader) -> dict[str, Any] | None:
+    """What redaction.json counts: by kind, the different values of each, by artefact. None when nobody has counted."""
+    try:
+        report = reader.json(REDACTION)
+    except UnreadableBundleError:  # also when there is none
+        return None
+    if not isinstance(report, dict) or not isinstance(report.get("replacements"), dict):
+        return None
+    return {key: _counts(report.get(key)) for key in ("replacements", "distinct", "artefacts")}
+
+
+def _counts(counts: Any) -> dict[str, int]:
+    return {name: n for name, n in counts.items() if type(n) is int and n > 0} if isinstance(counts, dict) else {}
+
+
+def _hidden_lines(hidden: dict[str, Any] | None, *, is_off: bool) -> Iterator[str]:
+    yield ""
+    if is_off:
+        yield "hidden: nothing, the bundle is UNREDACTED"
+        return
+    if hidden is None:
+        yield f"hidden: not counted ({REDACTION} says nothing of it)"
+        return
+    kinds, distinct, artefacts = hidden["replacements"], hidden["distinct"], hidden["artefacts"]
+    yield f"hidden: {sum(kinds.values())}" if kinds else "hidden: nothing was found"
+    for kind, number in sorted(kinds.items(), key=lambda row: (-row[1], row[0])):
+        values = distinct.get(kind, 0)
+        of = f"of {values} {'value' if values == 1 else 'values'}" if values else ""
+        yield f"  {number:>10}  {kind:14} {of}".rstrip()
+    if artefacts:
+        yield "hidden, by artefact"
+    for name, number in sorted(artefacts.items(), key=lambda row: (-row[1], row[0])):
+        yield f"  {number:>10}  {name}"
 
 
 def _member_lines(reader: BundleReader) -> Iterator[str]:

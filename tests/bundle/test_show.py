@@ -124,3 +124,33 @@ def test_a_reader_that_has_seen_enough_is_no_error(write):
 def test_visible_leaves_plain_text_alone():
     assert visible("plain text, tabs\tand 日本") == "plain text, tabs\tand 日本"
     assert visible("a\0b\x7f\u2028\U000e0001") == "a\\x00b\\x7f\\u2028\\U000e0001"
+
+
+def test_the_listing_tells_what_was_hidden_by_kind_and_by_artefact(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text("HF_TOKEN=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\nHF_TOKEN=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\nloss 2.1\n")
+    subprocess.run(
+        [sys.executable, "-m", "flatline", "bundle", log, "-o", tmp_path / "b.flatline.zip"],
+        check=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    out = run(tmp_path / "b.flatline.zip").stdout
+    rows = [line.split() for line in out.partition("\nhidden: 2\n")[2].splitlines()[:3]]
+    assert rows == [["2", "hf-token", "of", "1", "value"], ["hidden,", "by", "artefact"], ["2", "pasted/001-train.log"]]
+    hidden = json.loads(run(tmp_path / "b.flatline.zip", "--json").stdout)["hidden"]
+    assert hidden == {"replacements": {"hf-token": 2}, "distinct": {"hf-token": 1}, "artefacts": {"pasted/001-train.log": 2}}
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (None, "hidden: not counted"),
+        (b"[" * 100_000, "hidden: not counted"),
+        (b'{"replacements": {"a": "b", "c": -1}, "distinct": 3, "artefacts": [1]}', "hidden: nothing was found"),
+        (b'{"replacements": {"\\u001b[31mred": 1}}', "           1  \\x1b[31mred"),
+    ],
+)
+def test_what_redaction_json_says_is_not_trusted(tmp_path, report, words):
+    path = tmp_path / "x.flatline.zip"
+    path.write_bytes(raw_zip(*([Raw("redaction.json", report)] if report else [])))
+    done = run(path)
+    assert (done.returncode, words in done.stdout) == (0, True), done.stdout + done.stderr
