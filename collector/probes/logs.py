@@ -26,6 +26,8 @@ from .interface import Artefact, Facts, Gap, Item, View, sleep_until
 MOST_LOGS = 40
 MOST_BYTES = 16 * 1024**2
 MOST_ROWS = 2_000
+FIRST = 10
+"""So many outputs of the job come before what --log names on another host, which must not fall short of its place."""
 _ANSWER_S = 1.5
 _NAMED = 5
 
@@ -62,8 +64,13 @@ class Logs:
         sources = log_sources.find(proc, view)
         reading = _Reading(proc)
         taking = _Taking(reading)
-        yield from taking.given(view.logs)
-        yield from taking.files(sources.files)
+        # Who waits for a mount that does not answer shall have what lies elsewhere by then.
+        remote = [path for path in view.logs if reading.may_stall(path)]
+        at_hand = [file for file in sources.files if file.streams and not file.mount][:FIRST]
+        yield from taking.given([path for path in view.logs if path not in remote])
+        yield from taking.files(at_hand if remote else ())
+        yield from taking.given(remote)
+        yield from taking.files([file for file in sources.files if not (remote and file in at_hand)])
         taking.rows += [_stream_row(other) for other in sources.others]
         yield Facts("facts/logs.json", {"logs": taking.rows[:MOST_ROWS]})
         yield from _gaps(taking.failures, sources.denied, view)
@@ -101,6 +108,11 @@ class _Reading:
                 return Failure("timeout", f"{file.mount} does not answer{left}")
             return Failure(taken.reason, taken.message)
         return Failure("error", "the reading ended without a word")
+
+    def may_stall(self, path: str) -> bool:
+        """Whether a path that was named with --log is asked of a server."""
+        mount = mount_of(os.path.abspath(path), self._own_mounts)
+        return mount is not None and not mount.is_local
 
     def given(self, path: str, budget: int) -> Taken:
         """What was named with --log: read with our own rights."""

@@ -27,7 +27,8 @@ from .probe_child import Caps
 __all__ = ["Caps", "Job", "Member", "Running", "Supervisor"]
 
 PATIENCE_S = 2.0
-"""How long a job waits for those it comes after."""
+"""How long a job waits for those it comes after, but no more than `PATIENCE_SHARE` of all the time there is."""
+PATIENCE_SHARE = 0.25
 GRACE_S = 0.2
 """How long a killed child may take to be reaped before it is abandoned."""
 POLL_S = 0.05
@@ -179,7 +180,8 @@ class Supervisor:
 
     def _must_wait(self, child: Child) -> bool:
         """What is gone first when the job is killed gets the processors first, but nobody waits for it for ever."""
-        late = time.monotonic_ns() - self._begun_ns > PATIENCE_S * 1e9
+        patience_ns = min(PATIENCE_S * 1e9, (self.deadline_ns - self._begun_ns) * PATIENCE_SHARE)
+        late = time.monotonic_ns() - self._begun_ns > patience_ns
         return not late and not child.job.after <= self._passed
 
     def _has_room(self, child: Child) -> bool:

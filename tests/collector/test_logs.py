@@ -308,3 +308,21 @@ def test_a_log_of_one_line_is_cut_between_words_so_that_no_half_of_a_token_is_ke
     assert taken.cut
     assert "hf_" not in redact_text(taken.content.decode())
     assert taken.content.decode().replace(token, "").count("GouSH") == 0
+
+
+@pytest.mark.skipif(bool(why_not_here()), reason=why_not_here() or "a mount can be made here")
+def test_what_lies_at_hand_is_taken_before_anybody_asks_a_mount_that_may_not_answer(run, out):
+    pid = run("print('step 1', flush=True); " + WAIT, stdout=out, stderr=out)
+    with stalling_mount() as mount:
+        mount.stall()
+        items = Logs().gather(view_of(pid, logs=(str(mount.path / "train.log"),)))
+        first = next(item for item in items if isinstance(item, Artefact))
+        assert first.content == b"step 1\n"
+        assert "D" not in states_of_children(), "the mount has not been asked yet"
+        assert any(str(mount.path) in gap.message for gap in gaps(list(items)))
+
+
+def states_of_children():
+    """Letters, as in /proc/PID/stat."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in children]

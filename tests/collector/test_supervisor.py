@@ -19,7 +19,7 @@ from faults.misbehaving_probes import TOKEN, Probe, probe
 from faults.stalling_fuse import StallingMount
 from flatline.collector.probes.interface import Artefact, Doing, Milestone, Result, View
 from flatline.collector.supervision.members import Member
-from flatline.collector.supervision.supervisor import Caps, Job, Running, Supervisor
+from flatline.collector.supervision.supervisor import PATIENCE_S, Caps, Job, Running, Supervisor
 from programs import FIXTURES, wait_until
 
 from flatline.bundle.format import LedgerEntry
@@ -232,6 +232,19 @@ def test_a_job_does_not_wait_for_ever_for_one_that_passes_nothing():
     run.supervisor.run([silent, patient])
     assert run.entries["patient"].status == "ok"
     assert list(run.entries) == ["patient", "silent"]
+
+
+def test_a_job_waits_no_longer_than_a_share_of_a_short_deadline():
+    def saying_nothing(view: View):
+        time.sleep(LONG_S)
+        yield Doing("too late")
+
+    silent = Job(Probe("silent", saying_nothing, LONG_S), View(()))
+    patient = Job(Probe("patient", lambda view: iter([Doing("done")]), LONG_S), View(()), after=frozenset({"silent"}))
+    run = Run(deadline_s=PATIENCE_S)  # or it would never begin
+    run.supervisor.run([silent, patient])
+    assert run.entries["patient"].status != "skipped"
+    assert run.entries["silent"].message.startswith("the overall deadline ended it")
 
 
 # --- what goes wrong ---
