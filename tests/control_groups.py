@@ -64,3 +64,8 @@ def new_group(kind: str, name: str, *, v1: dict[str, str], v2: dict[str, str]) -
     for setting, value in (v2 if unified else v1).items():
         group.set(setting, value)
     return group
+
+
+def swap_is_counted() -> bool:
+    """Of version 2: what may be swapped out without a limit is never killed for memory."""
+    return any(True for _ in CGROUPS.glob("*/memory.swap.max"))

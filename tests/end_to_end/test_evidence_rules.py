@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from control_groups import CGROUPS
+from control_groups import swap_is_counted
 from end_to_end_support import cause_of
 from programs import FIXTURES, wait_until
 
@@ -34,11 +34,6 @@ def begin(start, tmp_path: Path):
         return int(wait_until(lambda: ready.exists() and ready.read_text().strip(), what=f"{name} is ready", seconds=60))
 
     return run
-
-
-def swap_is_counted() -> bool:
-    """Of version 2: what may be swapped out without a limit is never killed for memory."""
-    return any(True for _ in CGROUPS.glob("*/memory.swap.max"))
 
 
 @pytest.fixture

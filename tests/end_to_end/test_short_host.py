@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from control_groups import swap_is_counted
 from other_users import environment_for_others, python_for_others
 from programs import FIXTURES, wait_until
 
@@ -142,3 +143,24 @@ def test_without_any_tool_in_path_nothing_is_missed_but_what_they_tell(collect_u
     ledger = ledger_of(bundle)
     assert {probe for probe, entry in ledger.items() if entry["status"] not in ("ok", "partial")} <= {"stacks"}, ledger
     assert ledger["stacks"]["hint"] == "pip install py-spy"
+
+
+def test_where_memory_runs_out_a_tool_of_ours_is_ended_and_not_the_job(start, control_group, tmp_path: Path) -> None:
+    """Both are in the job's control group, as in its container, and the job is by far the larger one."""
+    swap = {"memory.swap.max": "0"} if swap_is_counted() else {}
+    group = control_group("memory", v1={"memory.limit_in_bytes": "400M"}, v2={"memory.max": "400M", **swap})
+    ready = tmp_path / "ready"
+    holds = f"data = bytearray(b'x') * (200 << 20)\n{SLEEPS}"
+    job = start([*group.through, sys.executable, "-c", holds, ready])
+    wait_until(ready.exists, what="the job holds its memory")
+    greedy = [sys.executable, "-c", "data = [bytearray(b'x') * (10 << 20) for _ in range(100)]"]
+    (tmp_path / "plan.json").write_text(json.dumps({"commands": [{"name": "greedy", "argv": greedy, "limit_s": 60}]}))
+    bundle = tmp_path / "b.flatline.zip"
+    collect = [sys.executable, "-m", "flatline", "collect", "--pid", job.pid, "--include", tmp_path / "plan.json",
+               "-o", bundle, "--window", 0.2, "--deadline", 60]  # fmt: skip
+    done = subprocess.run(
+        [*group.through, *map(str, collect)], capture_output=True, text=True, timeout=180, check=False, stdin=subprocess.DEVNULL
+    )
+    assert job.poll() is None, "the job was killed for what we took"
+    assert done.returncode == 0, done.stderr
+    assert ledger_of(bundle)["site-greedy"]["status"] != "ok"
