@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import Callable
 
 from flatline import __version__
+from flatline.errors import EXIT_OK, OutputLostError
+from flatline.output import watched_output
 
 COMMANDS = {
     "analyze": ("flatline.analyzer.commands.analyze:main", "name the root cause that a bundle shows"),
@@ -59,16 +61,29 @@ def resolve(name: str) -> Callable[[Sequence[str]], int]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     stand_on_streams()
+    output = watched_output()
     try:
-        code = run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
+        code = _run_to_its_last_word(list(sys.argv[1:] if argv is None else argv))
+    except OutputLostError:
+        code = EXIT_OK  # told below
     except BrokenPipeError:  # the reader of our output has seen enough; Python must not flush into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:  # a collect that has begun answers signals itself
         print("flatline: interrupted", file=sys.stderr)  # noqa: T201
         return 128 + signal.SIGINT
-    return code
+    if output is None or output.lost is None:
+        return code
+    if code != output.lost.exit_code:  # else the command has told it
+        print("\n".join(output.lost.lines()), file=sys.stderr)  # noqa: T201
+    return output.lost.exit_code
+
+
+def _run_to_its_last_word(args: list[str]) -> int:
+    try:
+        return run(args)
+    finally:
+        sys.stdout.flush()
 
 
 def stand_on_streams() -> None:

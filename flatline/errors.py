@@ -17,6 +17,8 @@ EXIT_NO_TARGET = 4
 """collect: no such target, or no way to choose one."""
 EXIT_NOWHERE_TO_WRITE = 5
 """collect: neither the output place nor TMPDIR can be written."""
+EXIT_OUTPUT_LOST = 6
+"""Every command: standard output could not be written; a bundle or report that went to a file is there."""
 EXIT_CAUSE_NAMED = 10
 """analyze: a cause was named (crashed and degraded included)."""
 EXIT_UNDECIDED = 11
@@ -71,6 +73,12 @@ class NowhereToWriteError(FlatlineError):
     """Neither the wanted place nor TMPDIR takes a file."""
 
     exit_code = EXIT_NOWHERE_TO_WRITE
+
+
+class OutputLostError(FlatlineError):
+    """Standard output takes nothing: the disk it is redirected to is full, or its mount is broken."""
+
+    exit_code = EXIT_OUTPUT_LOST
 
 
 class UnreadableBundleError(FlatlineError):

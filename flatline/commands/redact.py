@@ -40,7 +40,8 @@ Redacting redacted text changes nothing. Text is held back until all of it is re
 its last mention is hidden in the first as well; only of a very long one (64 MiB, compressed) the beginning goes out
 before, and standard error says so when that mattered.
 
-exit codes: 0 done, or nothing is left · 1 --check: something is left · 2 usage · 5 nowhere to write · 20 no bundle
+exit codes: 0 done, or nothing is left · 1 --check: something is left · 2 usage · 5 nowhere to write ·
+6 standard output is full · 20 no bundle
 """
 
 

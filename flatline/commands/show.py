@@ -22,7 +22,7 @@ examples:
   flatline show BUNDLE logs/train.log | less   # the same bytes, unchanged
   flatline show BUNDLE --json                  # the listing for programs
 
-exit codes: 0 shown, 2 usage, 20 the bundle cannot be read or has no such member
+exit codes: 0 shown, 2 usage, 6 standard output is full, 20 the bundle cannot be read or has no such member
 """
 
 
