@@ -51,6 +51,8 @@ def outlook_of(path: Path) -> Outlook:
     if edge is None:
         return Outlook(None, f"what it waits for does not show, so {UNKNOWABLE}")
     thread = next((step.thread for step in reversed(path.steps) if step.thread is not None), path.root)
+    if any(before.kind in ("collective", "rendezvous") for before in path.edges[:-1]):
+        return Outlook(None, f"ranks wait for one that does something else: {_GOES_ON['collective']}; {UNKNOWABLE}")
     if edge.kind == "timer":
         unread = any(before.kind in ("pipe-write", "socket-write") for before in path.edges[:-1])
         return Outlook(None, _UNREAD) if unread else _sleep(thread)

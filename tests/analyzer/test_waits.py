@@ -561,6 +561,27 @@ def test_all_ranks_in_the_same_collective_name_nobody():
     assert job.edge(20).awaited == "unknown:"
 
 
+@pytest.mark.parametrize(("peer", "awaited"), [("h1/21", "thread:h1/21/21"), ("h1/99", "unknown:")])
+def test_ranks_that_only_the_script_has_numbered_are_known_by_their_connections(peer, awaited):
+    job = Job()
+    job.process(10, relation="target", role="launcher")
+    for pid, stack in ((20, ((C10D, "all_reduce", 1), MAIN)), (21, ((USER, "evaluate", 70), MAIN))):
+        job.process(pid, ppid=10, role="pool-worker", start_method="spawn")
+        job.thread(pid, syscall=FUTEX_FOR_EVER, stacks=stack)
+    job.add("fds", Fd("h1/20", 5, "socket", "socket:[9]", 9, peers=(peer,)))
+    job.add("fds", Fd("h1/21", 5, "socket", "socket:[8]", 8, peers=("h1/20",)))
+    edge = job.edge(20)
+    assert (edge.kind, edge.awaited) == ("collective", awaited)
+    assert ("pid 21 is not in it" in edge.text) is (peer == "h1/21")
+
+
+def test_a_loop_that_is_over_waits_for_no_file():
+    job = job_of(12)
+    frame = (USER, "main", 8, SourceLine(7, "while not os.path.exists(flag): sleep(1)"), SourceLine(8, "lock.acquire()"))
+    job.thread(12, syscall=SLEEP, switches=(0, 20, 40), stacks=(frame, MAIN))
+    assert job.edge(12).kind == "timer"
+
+
 def test_a_loop_that_waits_for_a_missing_file():
     job = job_of(12)
     job.add("files", File("/job/ready.flag", "h1/12", "missing", "stack", exists=False))

@@ -52,7 +52,7 @@ def find_missing_file(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     frame = innermost_user(scene.stack(thread.id))
     if thread.liveness != "polling" or frame is None:
         return
-    texts = [line.text for line in (*frame.source, *frame.enclosing)]
+    texts = [*_around(frame), *(line.text for line in frame.enclosing)]
     patterns = (UNTIL_FILE, IF_FILE) if any(map(LOOP_FOR_EVER.search, texts)) else (UNTIL_FILE,)
     until = next((found for text in texts for pattern in patterns if (found := pattern.search(text))), None)
     missing = [f for f in scene.files.get(thread.process, []) if f.exists is False and f.why_looked == "stack"]
@@ -64,6 +64,19 @@ def find_missing_file(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     yield edge(scene, thread, f"file:{host_of_id(thread.process)}{name}", "resource", strength, text, owner="outside",
                inside_job=False, reason="the loop around its sleep asks for a file, and goes on as long as it is not "
                "there", resource=name, rows=(frame, *missing[:1]))  # fmt: skip
+
+
+def _around(frame: Frame) -> Iterator[str]:
+    """The line it stands at, and lines above that are further out: a loop that is over stands beside it."""
+    own = next((line.text for line in frame.source if line.line == frame.line_no), "")
+    yield own
+    for line in frame.source:
+        if line.line < (frame.line_no or 0) and _indent(line.text) < _indent(own):
+            yield line.text
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _literal(argument: str) -> str:

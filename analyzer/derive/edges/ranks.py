@@ -66,9 +66,27 @@ def _world(scene: Scene, thread: Thread) -> tuple[str | None, ...]:
 def _ranks(scene: Scene, world: Sequence[str | None]) -> list[Thread]:
     """The ranks that may belong to this world: a shell or a scheduler may have started two jobs side by side."""
     return [
-        thread for thread in scene.rank_threads
+        thread for thread in scene.rank_threads or scene.once("unnumbered ranks", lambda: _unnumbered(scene))
         if all(None in pair or pair[0] == pair[1] for pair in zip(world, _world(scene, thread), strict=True))
     ]  # fmt: skip
+
+
+def _unnumbered(scene: Scene) -> list[Thread]:
+    """Ranks whose numbers only the script knows, as it sets them after its start: processes of one parent that are
+    connected with each other, one of which at least is in a collective."""
+    family: dict[int | None, set[str]] = defaultdict(set)
+    for process in scene.processes.values():
+        if process.id in scene.job and process.role in ("rank", "pool-worker", "other", "unknown"):
+            family[process.ppid].add(process.id)
+    found: list[Thread] = []
+    for parent, members in family.items():
+        sockets = ((one, fd) for one in members for fd in scene.fds_of(one) if fd.kind == "socket")
+        peers = {peer for one, fd in sockets for peer in fd.peers or () if peer != one}
+        mates = [thread for one in sorted(members & peers) if (thread := scene.main_thread(one)) is not None]
+        waits = (known_wait(scene.stack(thread.id)) for thread in mates)
+        if parent is not None and any(wait is not None and wait[0].whom == "ranks" for wait in waits):
+            found += mates
+    return found
 
 
 def _joined(scene: Scene, world: Sequence[str | None]) -> Joined:
@@ -90,9 +108,9 @@ def _where(scene: Scene, thread: Thread) -> tuple[object, ...]:
 
 def _missing(scene: Scene, thread: Thread, op: str) -> tuple[list[Thread], Strength]:
     """Ranks in no collective; else in another one; else in the same one from another line."""
-    if _rank(scene, thread) is None:
-        return [], "suggested"
     world = _world(scene, thread)
+    if thread.id not in scene.once(f"ranks of {world}", lambda: {rank.id for rank in _ranks(scene, world)}):
+        return [], "suggested"
     joined = scene.once(f"joined {world}", lambda: _joined(scene, world))
     if joined.elsewhere:
         return joined.elsewhere, "strong"
@@ -119,8 +137,10 @@ def _rank(scene: Scene, thread: Thread) -> int | None:
 
 
 def _named(scene: Scene, threads: Sequence[Thread]) -> str:
-    shown = ", ".join(str(_rank(scene, thread)) for thread in threads[:4])
+    numbers = [_rank(scene, thread) for thread in threads[:4]]
+    shown = ", ".join(map(str, [thread.pid for thread in threads[:4]] if None in numbers else numbers))
+    kind = "pid" if None in numbers else "rank" if len(threads) == 1 else "ranks"
     if len(threads) == 1:
-        return f"rank {shown} is not in it"
+        return f"{kind} {shown} is not in it"
     more = f" and {len(threads) - 4} more" if len(threads) > 4 else ""
-    return f"ranks {shown}{more} are not in it"
+    return f"{kind} {shown}{more} are not in it"
