@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := .make
 APT    := acl fuse3 gdb nodejs chromium gcc libc6-dev python3 iproute2 lsof net-tools procps psmisc strace \
-          busybox fish mksh zsh munge slurmctld slurmd
+          busybox fish mksh zsh munge slurm-client slurmctld slurmd
 TORCH  := torch==2.13.0
 # One core is left to the programs under test on larger machines; two workers suit the smallest.
 WORKERS ?= 2
