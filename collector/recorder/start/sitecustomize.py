@@ -358,6 +358,7 @@ class Recorder:
         self.began = time.monotonic_ns()
         self.ring = Ring()
         self.lines = None  # type: Any
+        self.names = {}  # type: dict[str, bytes]
         self.ident = getattr(_thread, "get_native_id", lambda: 0)
         self.dump_after = wished_dump() if level == "debug" else 0.0
         self.dump_due = 0
@@ -412,9 +413,18 @@ class Recorder:
         age = (now - self.began) / 1e9
         self.lines.write(b"[flatline %d +%.3f s] %s %s\n" % (os.getpid(), age, kind.encode("ascii"), text))
 
+    def shown(self, name: str) -> bytes:
+        """As the ring may hold it; kept, since a phase is entered, left, and entered again."""
+        text = self.names.get(name)
+        if text is None:
+            if len(self.names) >= 256:
+                self.names.clear()
+            text = self.names[name] = printable(masked(name), 160)
+        return text
+
     def enter(self, kind: str, name: str) -> None:
         try:
-            text = printable(masked(name), 160)
+            text = self.shown(name)
             if self.ring.map is not None:
                 self.ring.enter(time.monotonic_ns(), self.ident(), kind.encode("ascii"), text)
             self.put(kind + "-enter", text)
@@ -423,7 +433,7 @@ class Recorder:
 
     def leave(self, kind: str, name: str, how: str = "") -> None:
         try:
-            text = printable(masked(name), 160)
+            text = self.shown(name)
             if self.ring.map is not None:
                 self.ring.leave(self.ident(), kind.encode("ascii"), text)
             self.put(kind + "-leave", text + (b" " + printable(masked(how), 60) if how else b""))
