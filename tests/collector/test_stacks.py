@@ -411,7 +411,7 @@ def test_the_collector_s_own_processes_are_no_evidence(program):
 
 def test_without_py_spy_the_gap_names_how_to_get_it(program, monkeypatch):
     monkeypatch.setattr(stacks, "find_tool", lambda name, ours: None)
-    [gap] = gather(settled(program(STUCK)))
+    [gap] = gaps(gather(settled(program(STUCK))))
     assert (gap.status, gap.hint, gap.tables) == ("absent", "pip install py-spy", ("frames",))
 
 
