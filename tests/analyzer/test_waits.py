@@ -271,6 +271,17 @@ WAITS = Lock("h1/lock/8:1:44", 44, kind="flock", mode="write", waiting=True, own
 HOLDS = Lock("h1/lock/8:1:44", 44, kind="flock", mode="write", owner_process="h1/9")
 
 
+def test_a_flock_is_held_by_who_inherited_the_open_file():
+    """It was taken by the very process that waits, which has closed that file since and opened it again."""
+    job = flock_job(WAITS, Lock("h1/lock/8:1:44", 44, kind="flock", mode="write", owner_process="h1/12"))
+    job.process(13, ppid=12)
+    job.add("fds", Fd("h1/13", 3, "file", "/job/cache.lock", 44))
+    edge = job.edge(12)
+    assert (edge.awaited, edge.strength) == ("process:h1/13", "strong")
+    job.add("fds", Fd("h1/12", 7, "file", "/job/cache.lock", 44))
+    assert job.edge(12).awaited == "process:h1/12", "it has it open twice, and waits for itself"
+
+
 def test_the_holder_of_a_flock_is_proven():
     edge = flock_job(WAITS, HOLDS).edge(12)
     assert (edge.kind, edge.awaited, edge.strength, edge.inside_job) == ("file-lock", "process:h1/9", "proven", False)

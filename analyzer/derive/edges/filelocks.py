@@ -22,6 +22,9 @@ def find_file_lock(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     request = _request(scene, thread, fd)
     name = _lock_name(fd, request, call.path)
     holders = _holders(scene, request)
+    if heirs := _heirs(scene, thread, fd, request, holders):
+        yield from _to_heirs(scene, thread, name, heirs, (fd, request))
+        return
     for holder in holders[:MAX_BRANCHES]:
         strength = "proven" if len(holders) == 1 else "strong"
         yield edge_to_process(scene, thread, holder, "file-lock", strength,
@@ -50,6 +53,28 @@ def _holders(scene: Scene, request: Lock | None) -> list[str]:
         return []
     rows = [row for row in scene.locks.get(request.id, []) if not row.waiting and _conflicts(row, request)]
     return list(dict.fromkeys(row.owner_process for row in rows if row.owner_process))
+
+
+def _heirs(scene: Scene, thread: Thread, fd: Fd | None, request: Lock | None, holders: list[str]) -> list[str]:
+    """A flock belongs to the open file, not to who took it (flock(2)): when that one has closed it, a child that was
+    given the descriptor still holds it. /proc/locks goes on to name the first."""
+    if request is None or request.kind != "flock" or fd is None or fd.inode is None or len(holders) != 1:
+        return []
+    own = [one for one in scene.fds_of(holders[0]) if one.inode == fd.inode]
+    if not scene.fds_of(holders[0]) or any(one.process != thread.process or one.fd != fd.fd for one in own):
+        return []
+    return [p for p in scene.holders_of_inode(thread.process, fd.inode) if p not in (thread.process, holders[0])]
+
+
+def _to_heirs(
+    scene: Scene, thread: Thread, name: str, heirs: list[str], rows: tuple[Fd | None, Lock | None]
+) -> Iterator[WaitEdge]:
+    for heir in heirs[:MAX_BRANCHES]:
+        who = called(scene, heir, thread)
+        yield edge_to_process(scene, thread, heir, "file-lock", "strong" if len(heirs) == 1 else "suggested",
+                              f"waits for the lock on {name}, which {who} holds: it has inherited the open file",
+                              reason="a flock lasts as long as anybody has the file open that it was taken on; who took "
+                              "it has closed it", resource=name, rows=rows)  # fmt: skip
 
 
 def _conflicts(held: Lock, wanted: Lock) -> bool:
