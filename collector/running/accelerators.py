@@ -28,6 +28,8 @@ ENDING_S = 0.3
 """How long after SIGTERM it may take to go; then it is left."""
 BUSY_PERCENT = 2.0
 MOST_LINE = 1 << 20
+DRIVER = ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg")
+"""NVIDIA's, also in a container and in WSL."""
 _MAIN = "from flatline.collector.running import accelerators; accelerators.work()"
 
 
@@ -41,19 +43,22 @@ class GpuUse:
     """Bytes of all together."""
 
 
+def may_be_here() -> bool:
+    """Whether there is a driver to ask: elsewhere a child would cost a start of Python for nothing."""
+    return any(map(os.path.exists, DRIVER))
+
+
 class Accelerators:
     """What the child says, read without ever waiting for it. `pid` is 0 where there is none."""
 
     def __init__(self, period_s: float = PERIOD_S) -> None:
         self.pid, self._reading, self._text = 0, -1, b""
-        self.was_started = False
         self._round: dict[str, Any] = {}
         self._heard = 0.0
         self._period_s = period_s
 
     def start(self) -> int:
         """Its pid; 0 where it could not be started."""
-        self.was_started = True
         try:
             self._reading, writing = os.pipe()
         except OSError:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from . import phases
-from .accelerators import BUSY_PERCENT, Accelerators, GpuUse
+from .accelerators import BUSY_PERCENT, Accelerators, GpuUse, may_be_here
 from .history import POINT_S, History
 from .movement import Movement
 from .relay import Relay
@@ -40,6 +40,7 @@ class Silence:
         self._began = self._still = self._quiet = self._looked = time.monotonic()
         self._count = 0
         self._gpu = GpuUse()
+        self._has_asked = False
         self.history.note(movement.usage, 0, self._gpu)
 
     def look(self, *, was_away: bool = False) -> None:
@@ -82,7 +83,8 @@ class Silence:
 
     def _start_asking_gpus(self, now: float) -> None:
         """Not for a job of a few seconds."""
-        if not self.accelerators.was_started and now - self._began >= POINT_S:
-            pid = self.accelerators.start()
+        if not self._has_asked and now - self._began >= POINT_S:
+            self._has_asked = True
+            pid = self.accelerators.start() if may_be_here() else 0
             if pid:
                 self._on_child(pid)

@@ -162,6 +162,20 @@ def test_a_gpu_at_work_is_no_stillness_and_no_word(start, monkeypatch):
     assert silent.quiet_s() > 99
 
 
+@pytest.mark.parametrize("is_here", [True, False])
+def test_the_child_is_started_once_and_only_where_there_is_a_driver(start, tmp_path, monkeypatch, is_here):
+    told: list[int] = []
+    silent = Silence(Movement(start(["sleep", "600"]).pid), (), told.append)
+    monkeypatch.setattr(accelerators, "DRIVER", (str(tmp_path if is_here else tmp_path / "none"),))
+    monkeypatch.setattr(silent.accelerators, "start", lambda: 7)
+    silent.look()
+    assert told == []
+    silent._began -= 60
+    silent.look()
+    silent.look()
+    assert told == [7] * is_here
+
+
 def test_rounds_of_the_library_become_lines():
     row = accelerators.GpuSample("h1", 0, 0, 1, utilisation=50.0, used=MIB)
     of = [accelerators.Gpu("h1", 0, minor=3), row, accelerators.GpuProcess("h1", 0, 77), accelerators.Milestone("round")]
