@@ -67,7 +67,7 @@ def judge(scene: Scene, paths: Sequence[Path], roots: Sequence[Thread]) -> Judge
     ended = _ended(scene)
     if ended is not None:
         return Judged(_verdict(scene, roots, *ended))
-    opinions = _capped([opinion_of(scene, path) for path in paths])
+    opinions = _capped(_all_get_on([opinion_of(scene, path) for path in paths]))
     asked = {root.id for root in roots}
     own = tuple(opinion for opinion in opinions if _is_own(scene, opinion.path, asked))
     if not own:
@@ -261,6 +261,20 @@ def _memory_grew(scene: Scene, process: Process) -> bool:
 
 
 # --- all chains ---
+
+
+def _all_get_on(opinions: Sequence[Opinion]) -> list[Opinion]:
+    """Of several that a root may wait for all get on: then it does not matter for which."""
+    branches: dict[str, list[Opinion]] = defaultdict(list)
+    for opinion in opinions:
+        branches[opinion.path.root.id].append(opinion)
+    moving = {root for root, own in branches.items() if len(own) > 1 and all(o.path.kind == "moving" for o in own)}
+    return [
+        replace(o, state="slow", confidence=0.7, because=f"{tell(o.path)}; each of those it may wait for gets on")
+        if o.state == "unknown" and o.path.root.id in moving
+        else o
+        for o in opinions
+    ]
 
 
 def _capped(opinions: Sequence[Opinion]) -> tuple[Opinion, ...]:

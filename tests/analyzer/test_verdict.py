@@ -215,6 +215,17 @@ def test_lines_of_one_function_and_a_growing_log_are_healthy():
     assert state(job) == "healthy"
 
 
+def test_where_each_of_several_that_may_be_awaited_gets_on_the_job_is_slow():
+    job = Job()
+    job.process(12, relation="target")
+    job.thread(12, syscall=Syscall("poll", 7, (64, 2, -1, 0, 0, 0), timed=False),
+               stacks=(("/x/site-packages/torch/multiprocessing/spawn.py", "join", 132), MAIN))  # fmt: skip
+    for pid in (13, 14):
+        job.process(pid, ppid=12)
+        job.thread(pid, cpu=(0, 900, 1800), stacks=[[STEP, MAIN], [(USER, "load", 40), MAIN], [STEP, MAIN]])
+    assert (state(job), "each of those" in " ".join(verdict(job).because)) == ("slow", True)
+
+
 def test_a_launcher_whose_child_moves_is_not_hung():
     job = Job()
     job.process(12, relation="target")

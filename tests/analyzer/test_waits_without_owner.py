@@ -188,6 +188,15 @@ def test_a_poll_of_another_descriptor_does_not_serve():
     assert job.edge(12).kind == "pipe-read"
 
 
+def test_who_joins_a_child_waits_for_it_and_not_for_the_pipe_that_tells_its_end():
+    job = one()
+    job.process(13, ppid=12)
+    job.add("fds", Fd("h1/12", 5, "pipe", "pipe:[9]", 9, peers=("h1/13",)))
+    joins = ((f"{LIB}/multiprocessing/connection.py", "wait", 930), (f"{SITE}/torch/multiprocessing/spawn.py", "join", 132), MAIN)
+    job.thread(12, syscall=Syscall("poll", 7, (64, 1, -1, 0, 0, 0), timed=False, watches=(5,)), stacks=joins)
+    assert (job.edge(12).kind, job.edge(12).awaited) == ("child", "process:h1/13")
+
+
 def test_a_connection_that_its_own_process_took_is_a_client_s():
     job = one()
     job.add("fds", Fd("h1/12", 4, "socket", "socket:[8]", 8, peers=()))

@@ -16,6 +16,7 @@ from .sockets import peers_of, socket_name, to_remote, within
 CONNECTING = "SYN_SENT"
 PIPES = ("pipe", "fifo")
 MAX_PEERS = 4
+CHILDREN = frozenset({"child", "dataloader-worker", "pool-worker", "parent"})
 
 
 def find_deaf_loop(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
@@ -53,6 +54,9 @@ def find_watched_peer(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
 
 def find_watched_pipe(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """A poll of a few pipes alone, as when the output of a child is read: who has the other end has to act."""
+    found = known_wait(scene.stack(thread.id))
+    if found is not None and found[0].whom in CHILDREN:
+        return  # whose end it is, or what all of it is, the stack says better
     watched = _watched(scene, thread)
     call = thread.syscall
     if call is None or not watched or len(watched) > MAX_PEERS or any(fd.kind not in PIPES for fd in watched):
