@@ -73,8 +73,8 @@ def _to_heirs(
         who = called(scene, heir, thread)
         yield edge_to_process(scene, thread, heir, "file-lock", "strong" if len(heirs) == 1 else "suggested",
                               f"waits for the lock on {name}, which {who} holds: it has inherited the open file",
-                              reason="a flock lasts as long as the file it was taken on is open anywhere; who took it has "
-                              "closed it", resource=name, rows=rows)  # fmt: skip
+                              reason="a flock lasts as long as the file it was taken on is open anywhere; who took it "
+                              "has closed it", resource=name, rows=rows)  # fmt: skip
 
 
 def _conflicts(held: Lock, wanted: Lock) -> bool:
