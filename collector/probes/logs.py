@@ -92,12 +92,14 @@ class _Reading:
         if file.mount and file.mount in self._stalled:
             return Failure("timeout", f"{file.mount} does not answer")
         held = self._proc.path(file.target.pid, "fd", file.held.fd)
+        holder = file.reader or file.target
+        name = _name_of(file, self._proc.path(holder.pid, "fd", file.held.fd))
 
         def work(confined: Confined) -> Iterator[Taken]:
             if file.reader is None:
-                yield _take_or_failure(lambda: open_held(held, file.path, confined), budget)
+                yield _take_or_failure(lambda: open_held(held, name, confined), budget)
             else:
-                yield _if_the_same(_take_or_failure(lambda: confined.open_regular(file.path), budget), file)
+                yield _if_the_same(_take_or_failure(lambda: confined.open_regular(name), budget), file)
 
         for taken in run_as_target(file.target, work, proc=self._proc.root, limit_s=_ANSWER_S):
             if not isinstance(taken, ConfineFailed):
@@ -139,6 +141,14 @@ class _Reading:
                 return None
         taken = self.file(file, budget=0)
         return taken.size if isinstance(taken, Excerpt) else None
+
+
+def _name_of(file: LogFile, held: str) -> str:
+    """To open it by: what people read has escapes where a terminal would obey the name. Asked while we have our rights."""
+    try:
+        return os.readlink(held)
+    except OSError:
+        return file.path
 
 
 def _take_or_failure(opened: Callable[[], int], budget: int) -> Taken:

@@ -67,13 +67,18 @@ def test_a_stream_that_is_no_file_is_told_with_who_reads_it(run):
     assert (stderr.kind, stderr.path) == ("null", "/dev/null")
 
 
-def test_the_file_that_tee_writes_outside_the_job_is_a_log_of_the_job(run, start, tmp_path):
-    tee = start(["tee", tmp_path / "kept.log"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("kept.log", "kept.log"), ("k\n\x1b[2J.log", "k\\x0a\\x1b[2J.log"), (os.fsdecode(b"\xff.log"), "\\xff.log")],
+)
+def test_the_file_that_tee_writes_outside_the_job_is_a_log_of_the_job(run, start, tmp_path, name, shown):
+    """Its name alone leads to it, be it one that no terminal may see."""
+    tee = start(["tee", tmp_path / name], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     pid = run("print('through tee', flush=True); " + WAIT, stdout=tee.stdin)
     tee.stdin.close()
-    wait_until(lambda: (tmp_path / "kept.log").read_bytes(), what="tee writes")
+    wait_until(lambda: (tmp_path / name).read_bytes(), what="tee writes")
     items = gather(pid)
-    (row,) = [row for row in rows(items, "logs") if row.path == str(tmp_path / "kept.log")]
+    (row,) = [row for row in rows(items, "logs") if row.path == str(tmp_path / shown)]
     assert row.last_line == "through tee"
     assert row.writers == (process_id(tee.pid),)
 

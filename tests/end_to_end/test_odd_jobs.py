@@ -53,11 +53,12 @@ def test_names_that_nobody_would_give_stand_in_the_bundle_and_steer_no_terminal(
     with zipfile.ZipFile(bundle) as archive:
         rows = json.loads(archive.read("facts/processes.json"))["tables"]["processes"]
         logs = {name: archive.read(name) for name in archive.namelist() if name.startswith("logs/")}
-        entries = [entry for entry in json.loads(archive.read("manifest.json"))["files"] if entry["path"] in logs]
+        manifest = json.loads(archive.read("manifest.json"))
+    entries = [entry for entry in manifest["files"] if entry["path"] in logs]
     (row,) = [row for row in rows if row["pid"] == pid]
     assert row["argv"][-1] == ODD
     assert row["name"] == "\\x1b[2J\\x0a\U0001f600"
-    assert any(b"step 1, as odd" in data for data in logs.values())
+    assert any(b"step 1, as odd" in data for data in logs.values()), manifest["ledger"]
     assert all(name.isprintable() and name.isascii() for name in logs)
     assert any("odd" in entry["original_path"] and "name" in entry["original_path"] for entry in entries)
     for form in ("text", "md", "html"):
