@@ -144,7 +144,7 @@ class _Reading:
 
 
 def _name_of(file: LogFile, held: str) -> str:
-    """To open it by: what people read has escapes where a terminal would obey the name. Asked while we have our rights."""
+    """To open it by: what people read has escapes for what a terminal would obey. Asked while we have our rights."""
     try:
         return os.readlink(held)
     except OSError:
