@@ -20,13 +20,19 @@ def blocks(pieces: Iterable[bytes], size: Callable[[], int]) -> Iterator[bytes]:
         length += len(piece)
         if length < size():
             continue
-        data = b"".join(waiting)
-        end = data.rfind(b"\n") + 1
-        if not end and length > MAX_LINE:
-            end = length // MAX_LINE * MAX_LINE
-            end -= 0 if end < length else MAX_LINE  # a newline may be what comes next
-        yield from _without_long_lines(data[:end])
-        waiting, length = [data[end:]], length - end
+        end = piece.rfind(b"\n") + 1
+        if end:
+            # a text is copied once, into its blocks, and no more
+            yield from _without_long_lines(b"".join((*waiting[:-1], memoryview(piece)[:end])))
+            waiting, length = [piece[end:]], len(piece) - end
+        elif length > MAX_LINE:
+            data = b"".join(waiting)
+            end = data.rfind(b"\n") + 1
+            if not end:
+                end = length // MAX_LINE * MAX_LINE
+                end -= 0 if end < length else MAX_LINE  # a newline may be what comes next
+            yield from _without_long_lines(data[:end])
+            waiting, length = [data[end:]], length - end
     yield from _without_long_lines(b"".join(waiting))
 
 
