@@ -185,7 +185,7 @@ def _without_hints(learnt: Mapping[bytes, Sequence[Place]]) -> set[bytes]:
     outlines = list(learnt)
     texts = [_masked(outline.decode("utf-8", "surrogatepass"), learnt[outline]) for outline in outlines]
     starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
-    return set(outlines) - {outlines[bisect_right(starts, at) - 1] for at, _ in hints("\n".join(texts))}
+    return set(outlines) - {outlines[bisect_right(starts, at) - 1] for at, _ in hints("\n".join([*texts, ""]))}
 
 
 def _masked(text: str, places: Iterable[Place]) -> str:

@@ -102,7 +102,7 @@ class Sieve:
         verdicts = {outline: Hint.NONE if len(outline) <= LONGEST_JUDGED else Hint.SECRET for outline in every}
         texts = [outline.decode("utf-8", "surrogatepass") for outline in outlines]
         starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
-        for at, hint in hints("\n".join(texts)):
+        for at, hint in hints("\n".join([*texts, ""])):  # a line behind each: the head of a table has one
             outline = outlines[bisect_right(starts, at) - 1]
             verdicts[outline] = max(verdicts[outline], hint)
         for number in self._with_tokens(texts):

@@ -12,7 +12,7 @@ from redaction.test_shapes import ROWS, Maker, token
 
 from flatline.redaction import Redactor, redactor
 from flatline.redaction import sieve as sieves
-from flatline.redaction.hints import hints
+from flatline.redaction.hints import Hint, hints
 from flatline.redaction.outlines import outline
 
 
@@ -104,6 +104,12 @@ def test_a_text_full_of_hints_is_looked_at_as_a_whole_and_nothing_else_changes(l
     )
     whole, sieved = both_ways(text, monkeypatch)
     assert sieved == whole
+
+
+def test_the_head_of_a_table_is_seen_whichever_line_is_asked_last():
+    """Which of a text's outlines comes last is chance; it was the one that could be no head of a table."""
+    judged = sieves.Sieve()._judge([b"step 5", b"user,api_key,n"])
+    assert judged == {b"step 5": Hint.NONE, b"user,api_key,n": Hint.TABLE}
 
 
 def test_a_line_of_the_text_may_look_like_what_separates_pieces():
