@@ -62,6 +62,7 @@ CHECKLIST: Mapping[str, list[Rows]] = {
     ],
     "futexes": [Rows("address op value private word primitive owner_state", 1)],
     "timeouts": [Rows("thread syscall seconds", 1)],
+    "poll_sets": [Rows("thread syscall fds", 1)],
     "fds": [
         Rows("path inode mode peers", 2, lambda row: row.kind == "pipe" and row.peers),
         Rows("path inode device mode", which=having("kind", "file")),
