@@ -362,8 +362,11 @@ def test_a_job_that_asks_for_one_there_is_told(job):
 
 @pytest.fixture
 def left_tool(start, tmp_path, monkeypatch):
-    """A program called nvidia-smi that runs since longer ago than the limit, which is none here."""
+    """A program called nvidia-smi that runs since longer ago than the limit, which is none here. Of those that other
+    tests have started at the same time none is seen."""
     monkeypatch.setattr(stuck, "OLD_S", -1.0)
+    old = stuck._old
+    monkeypatch.setattr(stuck, "_old", lambda proc: ((p, stat) for p, stat in old(proc) if stat.ppid == os.getpid()))
 
     def begin(*arguments: str) -> int:
         program = tmp_path / "nvidia-smi"
