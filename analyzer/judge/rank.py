@@ -15,6 +15,8 @@ SLOPE, OFFSET = 1.0, 0.0
 """Platt scaling before anything is measured: p = sigma(SLOPE * z + OFFSET). measured.py has what was."""
 PER_SYMPTOM, MAX_SYMPTOMS = 0.7, 1.4
 ROOT_CAUSE_FLOOR = 0.5
+REFUTED_BELOW = 0.3
+"""With decisive evidence against it and no more than this left, a rule is not shown, not even as a weak hint."""
 TIE = 0.1
 """Two causes nearer than this are undecided between."""
 

@@ -191,7 +191,7 @@ def settle(fired: Sequence[Fired]) -> list[Fired]:
     for _ in range(SYMPTOM_ROUNDS):
         by_id = {name: _scored(outcome, symptoms.get(name, 0)) for name, outcome in by_id.items()}
         symptoms = {name: len(_explained(outcome, explains, by_id)) for name, outcome in by_id.items()}
-    by_id = _exclusive(by_id)
+    by_id = _exclusive({name: outcome for name, outcome in by_id.items() if not _is_refuted(outcome)})
     for name in sorted(by_id, key=lambda name: -by_id[name].p):
         cause = by_id[name]
         if cause.p < rank.ROOT_CAUSE_FLOOR or cause.explained_by or not cause.may_be_cause:
@@ -203,6 +203,12 @@ def settle(fired: Sequence[Fired]) -> list[Fired]:
             if other in by_id:
                 by_id[other] = _superseded(by_id[other], cause)
     return sorted(by_id.values(), key=_order)
+
+
+def _is_refuted(outcome: Fired) -> bool:
+    """Whether what speaks against it leaves so little that to name it would only mislead."""
+    decisive = any(item.weight == "decisive" for item in outcome.best.against)
+    return decisive and outcome.p < rank.REFUTED_BELOW
 
 
 def _is_doubtful_beside(cause: Fired, symptom: Fired) -> bool:

@@ -44,6 +44,12 @@ def test_what_is_only_possible_hides_nothing_that_is_very_likely(pack, judged):
     assert fired["symptom"].explained_by is None
 
 
+def test_what_is_refuted_is_not_shown_at_all(pack, judged):
+    pack("refuted", FIRES + "contradicts: [{weight: decisive, find: threads, where: {liveness: frozen}}, {weight: strong, group: c, find: threads, where: {state: D}}]\n")
+    pack("doubted", FIRES + "contradicts: [{weight: strong, find: threads, where: {liveness: frozen}}]\n")
+    assert list(judged({"threads": THREADS})) == ["doubted"]
+
+
 def test_a_superseded_rule_is_hidden(pack, judged):
     pack("precise", FIRES + "supersedes: [vague]\n")
     pack("vague", FIRES)
