@@ -285,6 +285,17 @@ def _check_no_overlap(members: Sequence[Member], stop: int) -> None:
             raise ContainerError(f"member {member.name[:200]!r} overlaps what follows it")
 
 
+def with_a_name(path: Path) -> Path:
+    """`path`, which names a file that another can lie beside. UnreadableBundleError: ``.`` and ``/`` do not."""
+    if not path.name:
+        raise _refused(path, "a folder")
+    return path
+
+
+def _refused(path: Path, kind: str) -> UnreadableBundleError:
+    return UnreadableBundleError(f"{path} is {kind}", next_step="name the .flatline.zip itself")
+
+
 def _open_regular(path: Path) -> BinaryIO:
     """The file, without waiting for a FIFO's writer and without touching a device."""
     try:
@@ -295,6 +306,5 @@ def _open_regular(path: Path) -> BinaryIO:
         ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        kind = "a folder" if path.is_dir() else "no regular file"
-        raise UnreadableBundleError(f"{path} is {kind}", next_step="name the .flatline.zip itself")
+        raise _refused(path, "a folder" if path.is_dir() else "no regular file")
     return open(descriptor, "rb")

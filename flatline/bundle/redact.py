@@ -17,7 +17,7 @@ from flatline.redaction.told import what_is_hidden
 from . import records
 from .decode import decode
 from .format import MANIFEST, README, REDACTION, SUFFIX, FileEntry, Manifest, stem_and_suffix
-from .reader import BundleReader, open_bundle
+from .reader import BundleReader, open_bundle, with_a_name
 from .writer import BundleWriter
 
 _OWN = (MANIFEST, README, REDACTION)
@@ -32,8 +32,11 @@ This is a flatline bundle that `flatline redact` has redacted once more, with al
 
 
 def redacted_name(path: Path) -> Path:
-    """``job.first-pass-only.flatline.zip`` -> ``job.redacted.flatline.zip``, beside it."""
-    name, _ = stem_and_suffix(path.name)
+    """``job.first-pass-only.flatline.zip`` -> ``job.redacted.flatline.zip``, beside it.
+
+    UnreadableBundleError when `path` names no file.
+    """
+    name, _ = stem_and_suffix(with_a_name(path).name)
     name = name[: -len(".redacted")] if name.endswith(".redacted") else name
     return path.with_name(f"{name.replace('UNREDACTED', '').rstrip('.-')}.redacted{SUFFIX}")
 

@@ -19,7 +19,7 @@ from .format import (
     Manifest,
     stem_and_suffix,
 )
-from .reader import BundleReader, open_bundle
+from .reader import BundleReader, open_bundle, with_a_name
 from .shelf import why_refused
 from .writer import BundleWriter
 
@@ -35,8 +35,11 @@ Finish that before you pass it on: flatline redact BUNDLE
 
 
 def salvaged_name(spool_path: Path) -> Path:
-    """``job.flatline.zip.part`` -> ``job.first-pass-only.flatline.zip``, beside it."""
-    stem, suffix = stem_and_suffix(spool.final_name(spool_path))
+    """``job.flatline.zip.part`` -> ``job.first-pass-only.flatline.zip``, beside it.
+
+    UnreadableBundleError when `spool_path` names no file.
+    """
+    stem, suffix = stem_and_suffix(spool.final_name(with_a_name(spool_path)))
     mark = ".UNREDACTED" if suffix == UNREDACTED_SUFFIX else ""
     return spool_path.with_name(stem + mark + FIRST_PASS_SUFFIX)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 HF = "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"
 
 
@@ -65,3 +67,12 @@ def test_what_is_neither_text_nor_bundle_is_said_to_be_no_bundle(tmp_path):
     done = _redact(b"", str(image))
     assert (done.returncode, done.stdout) == (20, b"")
     assert b"is no zip" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["redact", "salvage"])
+@pytest.mark.parametrize("folder", [".", "/"])
+def test_a_folder_without_a_name_is_refused_with_what_to_name(command, folder, tmp_path):
+    argv = [sys.executable, "-m", "flatline", command, folder]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    told = f"flatline: {folder} is a folder\n  next:   name the .flatline.zip itself\n"
+    assert (done.returncode, done.stderr) == (20, told)
