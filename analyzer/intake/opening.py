@@ -15,6 +15,7 @@ from flatline.errors import UnreadableBundleError
 
 from ..case import Case, OpenedBundle, joined_cases, open_bundles
 from .assemble import case_of_texts
+from .regular import open_regular
 from .sieve import PLAIN, Reading, sieve
 from .sources import Source, names_too_many, read_path, read_stream
 
@@ -59,16 +60,16 @@ def _inside(case: Case, reading: Reading) -> Iterator[Source]:
 
 def is_bundle(path: Path) -> bool:
     """Whether it is a zip that flatline wrote, or claims to be one: what is damaged is left to the reader to refuse."""
-    if path == STDIN or path.is_dir():
+    if path == STDIN or (path.exists() and not path.is_file()):
         return False
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if not file.read(4).startswith(_ZIP):
                 return path.suffix == ".zip"
             if names_too_many(file):
                 return True
-        with zipfile.ZipFile(path) as archive:
-            return not {BUNDLE_JSON, MANIFEST}.isdisjoint(archive.namelist())
+            with zipfile.ZipFile(file) as archive:
+                return not {BUNDLE_JSON, MANIFEST}.isdisjoint(archive.namelist())
     except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError):
         return True
 

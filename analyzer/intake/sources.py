@@ -17,6 +17,7 @@ from flatline.bundle.container import END_MAGIC, MAX_DIRECTORY
 from flatline.bundle.looks import what_it_looks_like
 from flatline.errors import UnreadableBundleError
 
+from .regular import handed_over, open_regular
 from .sieve import PLAIN, ByteStream, Kept, Reading, sieve
 
 MAX_FILES = 1000
@@ -68,16 +69,25 @@ def read_path(path: Path, reading: Reading = PLAIN) -> Iterator[Source]:
     try:
         if path.is_dir():
             yield from _folder(path, reading)
-        elif _is_tar(path):
-            yield from _tar(path, reading)
-        elif zipfile.is_zipfile(path):
-            yield from _zip(path, reading)
+        elif (pipe := handed_over(path)) is not None:
+            with pipe:
+                yield _text(pipe, str(path), reading)
         else:
-            yield _file(path, reading)
+            with open_regular(path) as file:
+                yield from _regular(file, path, reading)
     except OSError as error:
         raise UnreadableBundleError(
             f"{path} cannot be read: {error.strerror or error}", next_step="check the path, and who may read it"
         ) from None
+
+
+def _regular(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Source]:
+    if _is_tar(file):
+        yield from _tar(file, path, reading)
+    elif zipfile.is_zipfile(file):
+        yield from _zip(file, path, reading)
+    else:
+        yield _one(file, path, reading)
 
 
 def names_too_many(file: BinaryIO) -> bool:
@@ -107,23 +117,29 @@ def _folder(path: Path, reading: Reading) -> Iterator[Source]:
     yield from _too_many(path.name, len(files))
 
 
-def _file(path: Path, reading: Reading, name: str = "") -> Source:
+def _file(path: Path, reading: Reading, name: str) -> Source:
+    with open_regular(path) as file:
+        return _one(file, path, reading, name)
+
+
+def _one(file: BinaryIO, path: Path, reading: Reading, name: str = "") -> Source:
     name = name or path.name
-    with path.open("rb") as file:
-        head = file.read(4096)
-        file.seek(0) if file.seekable() else None
-        if head.startswith(b"\x1f\x8b"):
-            with gzip.open(file) as unpacked:
-                return _text(_Capped(unpacked), name, reading)
-        source = _text(file, name, reading)
+    file.seek(0)
+    head = file.read(4096)
+    file.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        with gzip.open(file) as unpacked:
+            return _text(_Capped(unpacked), name, reading)
+    source = _text(file, name, reading)
     if source.kept.looks_binary:
         raise UnreadableBundleError(f"{path} is neither a bundle nor text; it looks like {what_it_looks_like(head)}")
     return source
 
 
-def _tar(path: Path, reading: Reading) -> Iterator[Source]:
+def _tar(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Source]:
     """The texts of an archive; one that breaks off holds what came until then."""
-    with tarfile.open(path) as archive:
+    file.seek(0)
+    with tarfile.open(fileobj=file) as archive:
         members = enumerate(archive)
         while True:
             try:
@@ -141,11 +157,11 @@ def _tar(path: Path, reading: Reading) -> Iterator[Source]:
                 yield _text(_Capped(unpacked), member.name, reading)
 
 
-def _zip(path: Path, reading: Reading) -> Iterator[Source]:
+def _zip(file: BinaryIO, path: Path, reading: Reading) -> Iterator[Source]:
     try:
-        opened = zipfile.ZipFile(path)
+        opened = zipfile.ZipFile(file)
     except _BROKEN:  # a text in which a zip's mark stands, or what is left of a zip
-        yield _file(path, reading)
+        yield _one(file, path, reading)
         return
     with opened as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
@@ -160,9 +176,9 @@ def _zip(path: Path, reading: Reading) -> Iterator[Source]:
     yield from _too_many(path.name, len(members))
 
 
-def _is_tar(path: Path) -> bool:
+def _is_tar(file: BinaryIO) -> bool:
     try:
-        return tarfile.is_tarfile(path)
+        return tarfile.is_tarfile(file)
     except _BROKEN:  # a gzip that is cut, or is none
         return False
 

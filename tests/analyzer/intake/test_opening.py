@@ -6,15 +6,18 @@ import gzip
 import io
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
 import tarfile
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from flatline.analyzer.commands import analyze, bundle
+from flatline.analyzer.intake import regular
 from flatline.analyzer.intake.opening import open_case
 
 from flatline.errors import UnreadableBundleError
@@ -293,3 +296,49 @@ def test_the_order_of_the_files_changes_no_fact(tmp_path, texts):
         found.append(facts([folder]))
     assert found[0] == found[1]
     assert found[0]
+
+
+def analyzed(*args, **options):
+    """As a person calls it; what never ends would end the test."""
+    argv = [sys.executable, "-m", "flatline", *map(str, args)]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=60, **options)
+
+
+@pytest.mark.parametrize("command", ["analyze", "bundle"])
+def test_a_fifo_nobody_writes_to_is_refused_with_the_line_that_reads_it(command, tmp_path):
+    os.mkfifo(tmp_path / "f 1")
+    done = analyzed(command, "f 1", cwd=tmp_path)
+    told = "flatline: f 1 is a FIFO, no file: it may never end\n  next:   cat 'f 1' | flatline analyze -\n"
+    assert (done.returncode, done.stdout, done.stderr) == (20, "", told)
+
+
+@pytest.mark.parametrize("command", ["analyze", "bundle"])
+def test_a_device_that_never_ends_is_refused(command):
+    done = analyzed(command, "/dev/zero")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (20, "flatline: /dev/zero is a device, no file: it may never end")
+
+
+def test_a_socket_is_refused(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "s"))
+        with pytest.raises(UnreadableBundleError, match="is a socket, no file"):
+            open_case([tmp_path / "s"])
+
+
+def test_of_a_file_of_the_kernel_no_more_is_read_than_its_like_can_hold(monkeypatch):
+    """The page map of a process goes on for its whole address space, and has no size."""
+    monkeypatch.setattr(regular, "MAX_OF_PROC", 1000)
+    with regular.open_regular(Path("/proc/self/pagemap")) as file:
+        assert len(file.read()) <= 1000
+    with open_case([Path("/proc/self/mounts")]) as case:
+        assert case.store.rows("mounts")
+
+
+def test_what_the_shell_pipes_into_a_path_is_read(loose):
+    """Process substitution, and /dev/stdin: pipes, but their other end is there."""
+    script = f'{sys.executable} -m flatline analyze --explain-input <(cat pyspy.txt) /dev/stdin < <(cat train.log)'
+    done = subprocess.run(["bash", "-c", script], cwd=loose, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "/dev/fd/" in done.stdout
+    assert "py-spy-dump" in done.stdout
+    assert "/dev/stdin" in done.stdout
