@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from flatline.arguments import Parser
 from flatline.errors import (
     EXIT_CAUSE_NAMED,
     EXIT_OK,
@@ -83,7 +84,7 @@ def exit_code(report: Report) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline analyze",
         description="Say whether the job is stuck, what it waits for, and why.",
         epilog=EXAMPLES,

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from flatline import __version__
+from flatline.arguments import Parser
 from flatline.bundle import records
 from flatline.bundle.format import (
     BUNDLE_JSON,
@@ -82,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline bundle",
         description="Put loose logs, stack dumps and tool outputs into one bundle, with their secrets hidden.",
         epilog=EXAMPLES,

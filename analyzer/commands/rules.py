@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from flatline.arguments import Parser
 from flatline.errors import EXIT_OK, FlatlineError
 
 from ..judge.cases import run_cases
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline rules",
         description="The knowledge, one rule per file.",
         epilog=EXAMPLES,

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Sequence
 
+from flatline.arguments import Parser
 from flatline.bundle.format import DEFAULT_MAX_SIZE
 from flatline.errors import FlatlineError
 from flatline.redaction.pseudonyms import no_empty_key
@@ -33,7 +34,7 @@ MIN_DEADLINE_S = 2.0
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; argparse prints and exits with 2 on a mistake."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline collect",
         description="Take everything a stuck job leaves into one zip. The job is left exactly as it was found.",
         epilog=EPILOG,

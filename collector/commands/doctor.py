@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 
+from flatline.arguments import Parser
 from flatline.bundle.format import LedgerEntry
 from flatline.errors import EXIT_OK, EXIT_SOMETHING_MISSING, FlatlineError
 
@@ -42,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
     """The arguments; argparse prints and exits with 2 on a mistake."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline doctor",
         description="Say what a collect would be able to see here, and what would help. Nothing is collected.",
         epilog="exit codes: 0 nothing will be missing · 1 something will · 4 no such process · 2 usage",

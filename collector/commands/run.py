@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from flatline.arguments import Parser
 from flatline.recorder import compile_once, environment
 from flatline.visible import visible
 
@@ -42,7 +43,7 @@ collect+kill), after the bundle was written, or could not be (standard error say
 
 def parser_of(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
     """What `run` and `watch` have in common."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"flatline {name}",
         description=description,
         epilog=epilog,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from flatline.arguments import Parser
 from flatline.errors import EXIT_CAUSE_NAMED, FlatlineError
 
 JOB = Path(__file__).with_name("demo_job.py")
@@ -21,7 +21,7 @@ SILENT_S = 1.0
 
 def main(argv: Sequence[str]) -> int:
     """Run the demo; 0 when a cause was named."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline demo",
         description="Start a job that gets stuck, collect a bundle from it, analyze the bundle, write the report.",
         epilog="example: flatline demo -o /tmp/first-look",

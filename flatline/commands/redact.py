@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from flatline.arguments import Parser
 from flatline.errors import EXIT_NOWHERE_TO_WRITE, EXIT_OK, FlatlineError, NowhereToWriteError, UsageError
 from flatline.redaction import Redactor
 from flatline.redaction.documents import Survivor, survivors
@@ -56,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline redact",
         description="Replace the secrets and names in a text or a bundle by marks; everything else passes unchanged.",
         epilog=EXAMPLES,

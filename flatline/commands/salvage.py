@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from flatline.arguments import Parser
 from flatline.bundle.format import PART_SUFFIX
 from flatline.bundle.salvage import salvage, salvaged_name
 from flatline.bundle.shelf import what_is_there
@@ -46,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline salvage",
         description="Make a valid bundle out of the .part file of a killed collect, or out of a truncated zip. "
         "The input stays as it is.",

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
+from flatline.arguments import Parser
 from flatline.bundle.format import REDACTION, LedgerEntry, Manifest
 from flatline.bundle.reader import BundleReader, open_bundle
 from flatline.errors import EXIT_OK, EXIT_UNREADABLE, FlatlineError, UnreadableBundleError
@@ -45,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline show",
         description="List a bundle's members, what every probe did and what was hidden, or print one member.",
         epilog=EXAMPLES,

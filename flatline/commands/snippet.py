@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from flatline.arguments import Parser
+
 SNIPPET = '''\
 # --- flatline: stacks of all threads on signal 50, and marks, in one file that survives a kill ---
 # (first in the script, but below its docstring and any `from __future__ import`, which Python wants before all else)
@@ -40,7 +42,7 @@ examples:
 
 def main(argv: Sequence[str]) -> int:
     """Print it, or the script with it."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="flatline snippet",
         description="Lines for the top of a script, where `flatline run` or the recorder cannot be used.",
         epilog=EPILOG,

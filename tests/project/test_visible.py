@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from flatline import cli
 from flatline.errors import FlatlineError
 
 HOSTILE = "a\u202etxt.\x1b]0;owned\x07\x1b[2J"
@@ -43,3 +47,30 @@ def test_a_hostile_folder_in_the_summary_of_collect_reaches_the_terminal_spelled
     assert "\\u202e" in text
     assert "\u202e" not in text
     assert "\x1b" not in text
+
+
+MISTAKES = {
+    "analyze": ["--format", HOSTILE, "x"],
+    "bundle": ["x", f"--{HOSTILE}"],
+    "collect": ["--pid", HOSTILE],
+    "demo": [HOSTILE],
+    "doctor": ["--pid", HOSTILE],
+    "redact": ["a", HOSTILE],
+    "rules": ["lint", HOSTILE],
+    "run": ["--silence", HOSTILE, "--", "true"],
+    "salvage": ["a", HOSTILE],
+    "show": ["a", "b", HOSTILE],
+    "snippet": [HOSTILE],
+    "watch": ["--pid", HOSTILE],
+}
+"""A command line of each command that it refuses, and quotes in doing so."""
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_what_a_command_line_has_wrong_is_quoted_spelled_out(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.resolve(command)(MISTAKES[command])
+    told = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert "\\u202e" in told.replace("\\\\", "\\")
+    assert re.search("[\x1b\x07\u202e]", told) is None
