@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .json_web_tokens import end_of_wrapped, is_complete
 from .shape_table import SHAPES, Shape
 from .spans import Span
 from .values import has_letters_and_digits, is_mixed_case, is_plain_words, is_token_like
@@ -27,8 +28,9 @@ def _at_literal(text: str, literal: str, shapes: list[Shape]) -> Iterator[Span]:
     may_be_split = len(literal) >= 4 or not literal.isalpha()
     while at >= 0:
         match = next(filter(None, (shape_match(shape, text, at) for shape in shapes)), None)
+        match = _wrapped_jwt(text, at, match) if literal == "eyJ" else match
         if match:
-            yield match
+            yield from _line_by_line(text, match)
             next_at = match.end
         else:  # beyond this word: trying again inside it would make long words quadratic
             next_at = max(at + len(literal), _end_of_word(text, at))
@@ -36,6 +38,14 @@ def _at_literal(text: str, literal: str, shapes: list[Shape]) -> Iterator[Span]:
             pieces = _pieces(text, at)
             yield from _of_pieces(text, pieces, shapes) if len(pieces) > 1 else ()
         at = text.find(literal, next_at)
+
+
+def _line_by_line(text: str, token: Span) -> Iterator[Span]:
+    """A wrapped token, each line under the mark of the whole, so that the text keeps its lines."""
+    start, whole = token.start, re.sub(r"\s", "", token.value)
+    for line in text[token.start : token.end].splitlines(keepends=True):
+        yield Span(start, start + len(line.rstrip("\r\n")), token.kind, whole)
+        start += len(line)
 
 
 def _end_of_word(text: str, at: int) -> int:
@@ -50,7 +60,28 @@ def shape_match(shape: Shape, text: str, at: int) -> Span | None:
         return None
     group = 1 if match.re.groups else 0
     start, end = match.start(group) - shape.back, match.end(group)
+    if shape.kind == "jwt":
+        end = _end_of_jwt(text, start, end)
     return Span(start, end, shape.kind, text[start:end])
+
+
+def _wrapped_jwt(text: str, at: int, found: Span | None) -> Span | None:
+    """The same, or all of a token that goes on below; one that is whole in its line does not."""
+    if found and "\n" not in found.value and is_complete(found.value):
+        return found
+    end = None if text[at - 1 : at].isalnum() else end_of_wrapped(text, at)
+    return Span(at, end, "jwt", text[at:end]) if end else found
+
+
+def _end_of_jwt(text: str, start: int, end: int) -> int:
+    """A token that is complete at the end of a line does not go on below."""
+    for line in _LINE_END.finditer(text, start, end):
+        if is_complete(text[start : line.start()]):
+            return line.start()
+    return end
+
+
+_LINE_END = re.compile(r"\r?\n")
 
 
 def kind_of(value: str) -> str | None:
@@ -148,6 +179,8 @@ def _of_pieces(text: str, pieces: list[tuple[int, int]], shapes: list[Shape]) ->
         if not match or match.end() <= len(before) + first - begin:
             continue
         if shape.pattern.match(text, begin, first) and not _goes_on(text, first, text[slice(*pieces[1])]):
+            return
+        if shape.kind == "jwt" and is_complete(text[begin:first]):
             return
         left = match.end() - len(before)
         for start, end in pieces:
