@@ -11,13 +11,13 @@ from io import BytesIO
 from pathlib import Path
 
 from flatline.bundle.format import BUNDLE_JSON, MANIFEST, PASTED
-from flatline.errors import UnreadableBundleError
+from flatline.errors import UnreadableBundleError, UsageError
 
 from ..case import Case, OpenedBundle, joined_cases, open_bundles
 from .assemble import case_of_texts
 from .regular import open_regular
-from .sieve import PLAIN, Reading, sieve
-from .sources import Source, names_too_many, read_path, read_stream
+from .sieve import PLAIN, Reading
+from .sources import OWN_REPORT, Source, names_too_many, read_path, read_stream, text_of
 
 STDIN = Path("-")
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -40,10 +40,13 @@ def open_case(paths: Sequence[Path], reading: Reading = PLAIN) -> Case:
 
 
 def read_texts(paths: Sequence[Path], reading: Reading = PLAIN) -> list[Source]:
-    """All texts of files, folders, archives and standard input. Raises UnreadableBundleError when there is none."""
+    """All texts of files, folders, archives and standard input. Raises UnreadableBundleError when there is none,
+    UsageError when all that is there is a report of ours."""
     sources = _distinct(_sources(paths, reading))
     if any(source.kept.lines for source in sources):
         return sources
+    if own := [source.name for source in sources if source.note == OWN_REPORT]:
+        raise UsageError(f"{own[0]}: {OWN_REPORT}", next_step="flatline analyze BUNDLE")
     raise UnreadableBundleError(
         f"{_name(paths)} holds no text{_why(sources)}",
         next_step="flatline analyze BUNDLE, or a log, a stack dump, a ticket",
@@ -55,7 +58,7 @@ def _inside(case: Case, reading: Reading) -> Iterator[Source]:
     for bundle in case.bundles:
         for name in bundle.names:
             if name.startswith(PASTED):
-                yield Source(name, sieve(BytesIO(bundle.read(name)), reading))
+                yield text_of(BytesIO(bundle.read(name)), name, reading)
 
 
 def is_bundle(path: Path) -> bool:

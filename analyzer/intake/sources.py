@@ -17,6 +17,7 @@ from flatline.bundle.container import END_MAGIC, MAX_DIRECTORY
 from flatline.bundle.looks import what_it_looks_like
 from flatline.errors import UnreadableBundleError
 
+from ..reports.recognise import is_text_of_report
 from .regular import handed_over, open_regular
 from .sieve import PLAIN, ByteStream, Kept, Reading, sieve
 
@@ -39,6 +40,8 @@ _SKIPPED = (
     ".bin",
     ".ckpt",
 )
+OWN_REPORT = "it is a report of flatline: what it quotes is no evidence; give the bundle that it was made of"
+"""The note of a text that an analysis wrote."""
 _END = struct.Struct("<4s4H2LH")
 """A zip's last record; its sixth field is the size of the directory."""
 _BROKEN = (
@@ -102,6 +105,14 @@ def names_too_many(file: BinaryIO) -> bool:
 def read_stream(stream: ByteStream, name: str = "stdin", reading: Reading = PLAIN) -> Source:
     """One text from an open stream."""
     return _text(stream, name, reading)
+
+
+def text_of(stream: ByteStream, name: str, reading: Reading) -> Source:
+    """One text. Raises OSError as the stream does."""
+    kept = sieve(stream, reading)
+    if is_text_of_report(kept.lines):
+        return Source(name, Kept(()), OWN_REPORT)
+    return Source(name, kept)
 
 
 def _folder(path: Path, reading: Reading) -> Iterator[Source]:
@@ -191,7 +202,7 @@ def _is_skipped(name: str) -> bool:
 def _text(stream: ByteStream, name: str, reading: Reading) -> Source:
     """The text; what breaks off in the middle is what came until then."""
     try:
-        return Source(name, sieve(stream, reading))
+        return text_of(stream, name, reading)
     except _BROKEN as error:
         return Source(name, Kept(()), f"it cannot be read: {error}")
 

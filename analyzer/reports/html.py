@@ -6,6 +6,8 @@ from importlib import resources
 
 import jinja2
 
+from flatline import __version__
+
 from .view import View
 from .visible import visible
 from .wording import (
@@ -35,4 +37,4 @@ def render(view: View, **_: object) -> str:
     )  # fmt: skip
     template = resources.files("flatline.analyzer.reports") / "templates" / "report.html.j2"
     page = environment.from_string(template.read_text(encoding="utf-8"))
-    return page.render(view=view, report=view.report)
+    return page.render(view=view, report=view.report, version=__version__)

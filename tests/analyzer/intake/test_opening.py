@@ -342,3 +342,27 @@ def test_what_the_shell_pipes_into_a_path_is_read(loose):
     assert "/dev/fd/" in done.stdout
     assert "py-spy-dump" in done.stdout
     assert "/dev/stdin" in done.stdout
+
+
+@pytest.fixture(params=["text", "html", "md", "json"])
+def own_report(request, loose):
+    path = loose.parent / f"report.{request.param}"
+    path.write_text(analyzed("analyze", loose, "--format", request.param).stdout)
+    return path
+
+
+def test_a_report_of_our_own_is_no_evidence_of_what_it_quotes(own_report, loose, capsys):
+    assert analyze.main([str(own_report)]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].endswith("it is a report of flatline: what it quotes is no evidence; give the bundle that it was made of")
+    assert told[1] == "  next:   flatline analyze BUNDLE"
+    with open_case([loose, own_report]) as case:
+        assert functions(case) == ["wait", "main", "<module>"]
+        assert any("is a report of flatline" in note for note in case.bundles[0].reader.notes)
+
+
+def test_a_log_that_begins_with_such_a_word_is_a_log(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text("HUNG\nstep 1 took 3 s\nCRASHED\n")
+    with open_case([log]) as case:
+        assert [row.last_line for row in case.store.rows("logs")] == ["CRASHED"]
