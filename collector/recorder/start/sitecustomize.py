@@ -18,6 +18,13 @@ or ``<FLATLINE_RECORDER_DIR>/flatline-ring-<pid>-<start ticks>``:
            the first is the module that was looked for last, an empty one begins with NUL
     12288  208 slots of 256 bytes: event number n in slot n % 208, "<n> <monotonic ns> <tid> <kind> <text>\\n"
 
+Descriptors belong to the job: it may close any of them (daemons close all) and gets their numbers for its own files.
+So the ring has none once it is mapped. faulthandler needs one: it is a high number, which the job is given last, and
+before it is used or closed it is looked at whether it still is the recorder's.
+
+No code of the job runs in here either: of an error or a name that is an object of the job's, only what Python itself
+made of it is taken, never what its `__str__` says.
+
 It is one file, and longer than others here, because it has to be all that the job's Python must find.
 """
 
@@ -38,6 +45,7 @@ EVENTS_AT = HEAD + OPEN_SLOTS * SLOT
 EVENT_SLOTS = (SIZE - EVENTS_AT) // SLOT
 DUMP_AFTER_S = 300.0  # at level debug: all stacks once nothing was marked for so long
 MOST_DUMPED = 1 << 20
+LOW_NUMBERS = 960  # descriptors of ours have higher ones, where the job may have so many
 SIGNAL = 50  # a real-time one: what jobs and libraries handle themselves are SIGUSR1, SIGUSR2 and SIGTERM
 
 # Where a mapped page can wait for a server for ever, or (copy on write) end in SIGBUS on a full disk.
@@ -173,7 +181,8 @@ class Ring:
 
     def __init__(self) -> None:
         self.map = None  # type: Any
-        self.dump = None  # type: Any
+        self.dump = -1  # a number that faulthandler writes to
+        self.dump_file = None  # type: Any
         self.folder = self.path = ""
         self.is_kept = False
         self.ticks = self.pid = 0
@@ -211,7 +220,12 @@ class Ring:
             self.refuse_unfit(fd)
             os.ftruncate(fd, 0)
             os.posix_fallocate(fd, 0, SIZE)  # a hole that the disk has no room for kills with SIGBUS when written
-            self.map = mmap.mmap(fd, SIZE)
+            if sys.version_info >= (3, 13):
+                self.map = mmap.mmap(fd, SIZE, trackfd=False)
+            else:
+                self.map = mmap.mmap(fd, SIZE)
+                keep_for_ever(self.map)
+                close_duplicates(fd)
         except Exception:
             os.unlink(path)
             raise
@@ -273,6 +287,15 @@ class Ring:
             self.map[at : at + SLOT] = bytes(SLOT)
             self.free.append(own[-1][1])
 
+    def open_dump(self) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self.dump = high(os.open(self.folder + "/faulthandler.txt", flags, 0o600))
+        self.dump_file = identity(self.dump)
+
+    def has_dump(self) -> bool:
+        """Whether the number is still ours."""
+        return self.dump >= 0 and identity(self.dump) == self.dump_file
+
     def let_go(self) -> None:
         """This process's own files, unless they are to be kept. In a child that C code forked they are the parent's."""
         self.map = None
@@ -314,13 +337,52 @@ def is_open_here(path: "Any") -> bool:
     """Whether this very process has the ring already: the recorder runs once in a process, not once per interpreter."""
     if not os.path.exists(path):
         return False
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            if os.readlink("/proc/self/fd/" + fd) == path:
-                return True
-        except OSError:
-            pass
-    return False
+    with open("/proc/self/maps", "rb") as maps:
+        return any(line.rstrip(b"\n").endswith(b" " + os.fsencode(path)) for line in maps)
+
+
+def identity(fd: int) -> "Any":
+    """What a number stands for; None: for nothing."""
+    try:
+        return os.fstat(fd)[:3]
+    except OSError:
+        return None
+
+
+def high(fd: int) -> int:
+    """The same file under a number that the job does not get by opening a file or two."""
+    import fcntl
+
+    try:
+        low = min(LOW_NUMBERS, os.sysconf("SC_OPEN_MAX") * 15 // 16)
+        number = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, low)
+    except (OSError, ValueError):
+        return fd
+    os.close(fd)
+    return number
+
+
+def close_duplicates(fd: int) -> None:
+    """`mmap` keeps one, without use for us, and closes that number whenever it is freed."""
+    file = identity(fd)
+    for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+        if number != fd and identity(number) == file:
+            os.close(number)
+
+
+def keep_for_ever(thing: "Any") -> None:
+    """Not even the end of the interpreter frees it: a code object is not seen by the collector of cycles. Before
+    Python 3.13 `mmap` closes, when it is freed, a number that may be a file of the job's by then."""
+    loop = [thing]  # type: list[Any]
+
+    def empty() -> None:
+        pass
+
+    code = empty.__code__  # type: Any
+    if hasattr(code, "replace"):
+        loop.append(code.replace(co_consts=(None, loop)))
+    else:  # 3.7
+        loop.append(type(code)(0, 0, 0, 1, 0, b"", (None, loop), (), (), "", "", 1, b""))
 
 
 class Lines:
@@ -334,6 +396,7 @@ class Lines:
                 self.outs.append((fd, os.fstat(fd)[:3]))
             else:
                 fd = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+                fd = high(fd)
                 self.outs.append((fd, os.fstat(fd)[:3]))
 
     def write(self, line: bytes) -> None:
@@ -389,9 +452,35 @@ class Recorder:
     def note(self, kind: str, text: str, most: int = 200) -> None:
         """An event."""
         try:
+            if self.ring.dump >= 0 and not self.ring.has_dump():
+                self.lost_dump()
             self.put(kind, printable(text, most))
         except Exception:
             pass
+
+    def note_of(self, kind: str, thing: "Any", before: str = "") -> None:
+        """An event that tells of an object of the job's."""
+        try:
+            self.note(kind, before + masked(plain(thing)))
+        except Exception:
+            pass
+
+    def lost_dump(self) -> None:
+        """The job has closed what faulthandler writes to, and may have its number now: another one, or none."""
+        import faulthandler
+        import signal
+
+        number, self.ring.dump = wished_signal(), -1
+        if self.set_dump:
+            faulthandler.cancel_dump_traceback_later()
+        if signal.getsignal(number) is not signal.SIG_DFL:  # the job handles it itself
+            return
+        try:
+            self.ring.open_dump()
+            faulthandler.register(number, file=self.ring.dump, all_threads=True, chain=False)
+        except Exception:
+            self.ring.dump = -1
+            faulthandler.unregister(number)
 
     def put(self, kind: str, text: bytes) -> None:
         now = time.monotonic_ns()
@@ -399,14 +488,18 @@ class Recorder:
             self.ring.event(now, self.ident(), kind.encode("ascii"), text)
         if self.lines:
             self.line(kind, text, now)
-        if self.set_dump and self.ring.dump is not None and now >= self.dump_due:
+        if self.set_dump and self.ring.dump >= 0 and now >= self.dump_due:
             self.dump_later(now)
 
     def dump_later(self, now: int) -> None:
         """All stacks into the dump, unless there is a mark in time. Seldom set anew: each time starts a thread."""
         self.dump_due = now + int(self.dump_after * 1e8)
-        if os.fstat(self.ring.dump.fileno()).st_size > MOST_DUMPED:
-            os.ftruncate(self.ring.dump.fileno(), 0)
+        if not self.ring.has_dump():
+            self.lost_dump()
+        if self.ring.dump < 0:
+            return
+        if os.fstat(self.ring.dump).st_size > MOST_DUMPED:
+            os.ftruncate(self.ring.dump, 0)
         self.set_dump(self.dump_after, file=self.ring.dump)
 
     def line(self, kind: str, text: bytes, now: int) -> None:
@@ -450,14 +543,18 @@ class Recorder:
             except Exception:
                 pass
 
-    def exception(self, kind: str, error: "Any", traceback: "Any", prefix: str = "") -> None:
-        """The error and its innermost places, each an event of its own."""
+    def exception(self, kind: str, error: "Any", traceback: "Any" = None, thread: "Any" = None) -> None:
+        """The error and its innermost places, each an event of its own; of a `thread` that it has ended."""
         try:
             places = []
-            while traceback is not None and len(places) < 10000:
-                places.append((traceback.tb_frame.f_code, traceback.tb_lineno))
-                traceback = traceback.tb_next
-            self.note(kind, masked(prefix) + masked("%s: %s" % (type(error).__name__, error)))
+            if traceback is None and issubclass(type(error), BaseException):
+                traceback = TRACEBACK_OF(error)
+            at = traceback  # type: Any
+            while type(at) is TRACEBACK and len(places) < 10000:
+                places.append((at.tb_frame.f_code, at.tb_lineno))
+                at = at.tb_next
+            prefix = "in %s: " % masked(thread_name(thread)) if thread is not None else ""
+            self.note(kind, prefix + masked(described(error)))
             for code, line in places[-4:]:
                 self.note(kind + "-at", "%s:%d in %s" % (code.co_filename[-150:], line, code.co_name))
         except Exception:
@@ -473,12 +570,13 @@ class Recorder:
             inside = b", ".join(b"%s %s" % key for key, held in old.open.items() if held).decode("ascii")
             self.began = time.monotonic_ns()
             self.start("fork" + (" inside " + inside if inside else ""))
-            if old.dump:
-                if self.ring.dump is None:  # else it is registered anew already
+            if old.dump >= 0:
+                if self.ring.dump < 0:  # else it is registered anew already
                     import faulthandler
 
                     faulthandler.unregister(wished_signal())
-                old.dump.close()
+                if old.has_dump():
+                    os.close(old.dump)
         except Exception:
             pass
 
@@ -488,6 +586,53 @@ class Recorder:
             self.ring.let_go()
         except Exception:
             pass
+
+
+NAME_OF = type.__dict__["__name__"].__get__  # type: Any
+ARGS_OF = BaseException.__dict__["args"].__get__  # type: Any
+TRACEBACK_OF = BaseException.__dict__["__traceback__"].__get__  # type: Any
+FILES_OF = (OSError.__dict__["filename"].__get__, OSError.__dict__["filename2"].__get__)  # type: Any
+TEXTS = (BaseException.__str__, KeyError.__str__, OSError.__str__, ImportError.__str__, UnicodeDecodeError.__str__,
+         UnicodeEncodeError.__str__)  # fmt: skip
+SIMPLE = (str, int, float, bool, type(None))
+TRACEBACK = None  # type: Any
+try:
+    raise ValueError
+except ValueError as _error:
+    TRACEBACK = type(_error.__traceback__)
+
+
+def plain(thing: "Any", depth: int = 0) -> str:
+    """A text for an object of the job's, none of whose code is run: of what is not built in, the name of its type."""
+    kind = type(thing)
+    if kind is str:
+        return repr(thing) if depth else thing
+    if kind in SIMPLE or kind is bytes:
+        return repr(thing)
+    if kind in (list, tuple) and depth < 3:
+        inner = ", ".join(plain(each, depth + 1) for each in thing[:32])
+        return ("[%s]" if kind is list else "(%s)") % inner
+    pathlib = sys.modules.get("pathlib")
+    if pathlib is not None and kind is getattr(pathlib, "PosixPath", None):
+        return str(thing)
+    return "<%s>" % NAME_OF(kind)
+
+
+def described(error: "Any") -> str:
+    """Its type, and its text where Python's own code makes it, of nothing but texts and numbers."""
+    kind = type(error)
+    if not issubclass(kind, BaseException):
+        return NAME_OF(kind)
+    files = [of(error) for of in FILES_OF] if issubclass(kind, OSError) else []
+    parts = [*ARGS_OF(error), *(file for file in files if file is not None)]
+    if any(kind.__str__ is text for text in TEXTS) and all(type(part) in SIMPLE for part in parts):
+        return "%s: %s" % (NAME_OF(kind), kind.__str__(error))
+    return "%s: %s" % (NAME_OF(kind), ", ".join(map(plain, parts)))
+
+
+def thread_name(thread: "Any") -> str:
+    """Of an object of `threading`; its `name` may be code of the job's."""
+    return plain(getattr(thread, "__dict__", {}).get("_name", "?"))
 
 
 def refused_outputs(mounts: "list[list[bytes]]") -> "Iterable[str]":
@@ -599,7 +744,7 @@ def thread_names() -> str:
     """Without the lock of `threading`: a forked or dying process may find it taken for ever."""
     threading = sys.modules.get("threading")
     threads = list(getattr(threading, "_active", {}).values()) if threading else []
-    return ", ".join(masked(str(thread.name)) for thread in threads[:12]) or "main only"
+    return ", ".join(masked(thread_name(thread)) for thread in threads[:12]) or "main only"
 
 
 def guarded(function: "Callable[..., Any]", *args: "Any") -> "Any":
@@ -615,10 +760,8 @@ def arm(ring: "Ring") -> None:
 
     number = wished_signal()
     if number:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        dump = open(ring.folder + "/faulthandler.txt", "ab", 0, opener=lambda path, _: os.open(path, flags, 0o600))
-        faulthandler.register(number, file=dump, all_threads=True, chain=False)
-        ring.dump = dump
+        ring.open_dump()
+        faulthandler.register(number, file=ring.dump, all_threads=True, chain=False)
         told = b'{"format": "flatline-recorder/1", "pid": %d, "start_ticks": %d, ' % (os.getpid(), ring.ticks)
         told += b'"faulthandler": {"signal": %d, "file": "faulthandler.txt"}}\n' % number
         fd = os.open(ring.folder + "/new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -708,7 +851,7 @@ class Loading:
             loader.exec_module(module)
         except BaseException as error:
             if self.is_told:
-                recorder.leave("import", name, "%s: %s" % (type(error).__name__, error))
+                recorder.leave("import", name, guarded(described, error) or "an error")
             raise
         if self.is_told:
             version = getattr(module, "__dict__", {}).get("__version__", "")
@@ -755,7 +898,7 @@ class Providing:
 
 def after_flatline(module: "Any", recorder: "Recorder") -> None:
     def listener(name: str, event: str) -> None:
-        (recorder.enter if event == "enter" else recorder.leave)("phase", str(name))
+        (recorder.enter if event == "enter" else recorder.leave)("phase", guarded(plain, name) or "")
 
     module.phase.listener = staticmethod(listener) if module.phase is Phase else listener
 
@@ -767,8 +910,8 @@ def after_threading(threading: "Any", recorder: "Recorder") -> None:
 
         def excepthook(args: "Any") -> None:
             if args.exc_type is not SystemExit:
-                name = getattr(args.thread, "name", "?")
-                recorder.exception("thread-exception", args.exc_value, args.exc_traceback, "in %s: " % name)
+                thread = args.thread if args.thread is not None else ""
+                recorder.exception("thread-exception", args.exc_value, args.exc_traceback, thread)
             before(args)
 
         threading.excepthook = excepthook
@@ -777,7 +920,7 @@ def after_threading(threading: "Any", recorder: "Recorder") -> None:
 
         def told(*args: "Any", **kwargs: "Any") -> "Any":
             _, error, traceback = sys.exc_info()
-            recorder.exception("thread-exception", error, traceback, "in %s: " % threading.current_thread().name)
+            recorder.exception("thread-exception", error, traceback, threading.current_thread())
             return format_exc(*args, **kwargs)
 
         threading._format_exc = told
@@ -785,7 +928,7 @@ def after_threading(threading: "Any", recorder: "Recorder") -> None:
         start = threading.Thread.start
 
         def starting(self: "Any") -> None:
-            recorder.note("thread", masked(str(self.name)))
+            recorder.note_of("thread", guarded(thread_name, self))
             start(self)
 
         threading.Thread.start = like(starting, start)
@@ -797,7 +940,7 @@ def after_futures(module: "Any", recorder: "Recorder") -> None:
 
     def told(self: "Any", exception: "Any") -> "Any":
         if exception is not None:
-            recorder.exception("future-exception", exception, getattr(exception, "__traceback__", None))
+            recorder.exception("future-exception", exception)
         return set_exception(self, exception)
 
     module.Future.set_exception = like(told, set_exception)
@@ -807,10 +950,10 @@ def after_asyncio(module: "Any", recorder: "Recorder") -> None:
     call = module.BaseEventLoop.call_exception_handler
 
     def told(self: "Any", context: "Any") -> "Any":
-        error = context.get("exception") if isinstance(context, dict) else None
-        recorder.note("asyncio", masked(str(context.get("message", ""))) if isinstance(context, dict) else "")
-        if error is not None:
-            recorder.exception("asyncio-exception", error, error.__traceback__)
+        if type(context) is dict:
+            recorder.note_of("asyncio", context.get("message", ""))
+            if context.get("exception") is not None:
+                recorder.exception("asyncio-exception", context["exception"])
         return call(self, context)
 
     module.BaseEventLoop.call_exception_handler = like(told, call)
@@ -822,8 +965,10 @@ def after_traceback(module: "Any", recorder: "Recorder") -> None:
     print_exc = module.print_exc
 
     def told(*args: "Any", **kwargs: "Any") -> "Any":
-        error = sys.exc_info()[1]
-        recorder.exception("printed-exception", error, getattr(error, "__traceback__", None))
+        try:
+            recorder.exception("printed-exception", sys.exc_info()[1])
+        except RecursionError:  # even the call is one too many
+            pass
         return print_exc(*args, **kwargs)
 
     module.print_exc = like(told, print_exc)
@@ -840,7 +985,7 @@ def after_logging(module: "Any", recorder: "Recorder") -> None:
     opened = module.FileHandler.__init__
 
     def file_handler(self: "Any", filename: "Any", *args: "Any", **kwargs: "Any") -> "Any":
-        recorder.note("logging", "FileHandler " + masked(str(filename)))
+        recorder.note_of("logging", filename, "FileHandler ")
         return opened(self, filename, *args, **kwargs)
 
     module.FileHandler.__init__ = like(file_handler, opened)
@@ -1021,15 +1166,46 @@ AUDITED = {"subprocess.Popen", "os.posix_spawn", "os.exec", "os.system", "os.for
            "os.chdir"}  # fmt: skip
 
 
+class Exit:
+    """Stands for `os._exit`, and is like a function of C: as an attribute of a class it is not bound, and pickled it is
+    a name. Children that fork, those of multiprocessing too, end by it: nothing registered with atexit runs there, and
+    a server that forks for each request would fill the disk with rings."""
+
+    __slots__ = ("end", "recorder")
+    __class__ = property(lambda self: type(self.end))  # type: ignore
+
+    def __init__(self, end: "Any", recorder: "Recorder") -> None:
+        self.end, self.recorder = end, recorder
+
+    def __call__(self, *args: "Any", **kwargs: "Any") -> "Any":
+        try:
+            self.recorder.ended("os._exit")
+        except BaseException:  # the key on the terminal, right now: it ends all the same
+            pass
+        return self.end(*args, **kwargs)
+
+    def __getattribute__(self, name: str) -> "Any":
+        if name in ("end", "recorder"):
+            return object.__getattribute__(self, name)
+        if name in ("__class__", "__reduce_ex__", "__reduce__"):
+            return object.__getattribute__(self, name)
+        return getattr(self.end, name)
+
+    def __repr__(self) -> str:
+        return repr(self.end)
+
+    def __reduce__(self) -> str:
+        return self.end.__name__
+
+
 def hook_exit(recorder: "Recorder") -> None:
-    """Forked children, those of multiprocessing too, end by os._exit: nothing registered with atexit runs there."""
+    import posix
+
     end = os._exit
-
-    def told(*args: "Any", **kwargs: "Any") -> "Any":
-        recorder.ended("os._exit")
-        return end(*args, **kwargs)
-
-    os._exit = like(told, end)
+    told = Exit(end, recorder)
+    for module in (os, posix):  # what pickles it looks in both
+        if module._exit is end:
+            module._exit = told  # type: ignore
 
 
 def hook_audit(recorder: "Recorder") -> None:
@@ -1037,8 +1213,8 @@ def hook_audit(recorder: "Recorder") -> None:
 
     def told(event: str, args: "Any") -> "Any":
         if event in AUDITED:
-            shown = (str(arg) for arg in args[:3] if isinstance(arg, (str, int, list, tuple)))
-            recorder.note(event, masked(" ".join(shown)))
+            shown = [guarded(plain, arg) or "" for arg in args[:3] if type(arg) in (str, int, list, tuple)]
+            recorder.note_of(event, " ".join(shown))
 
     sys.addaudithook(told)
 
@@ -1083,7 +1259,7 @@ def hook_dump(recorder: "Recorder") -> None:
             cancel()
 
     def resume() -> None:
-        if recorder.set_dump and recorder.ring.dump is not None:
+        if recorder.set_dump and recorder.ring.dump >= 0:
             guarded(recorder.dump_later, time.monotonic_ns())
 
     recorder.set_dump = set_dump
@@ -1123,7 +1299,7 @@ def go_on() -> None:
     """The sitecustomize that would have been run without us; what it raises is site's to handle."""
     here = os.path.dirname(os.path.abspath(__file__))
     finder = sys.modules["_frozen_importlib_external"].PathFinder
-    path = [p for p in sys.path if os.path.abspath(p or ".") != here]
+    path = [p for p in sys.path if guarded(os.path.abspath, p or ".") != here]  # the current folder may be gone
     spec = finder.find_spec("sitecustomize", path)
     if spec is None or spec.loader is None:
         return
