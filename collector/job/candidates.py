@@ -68,7 +68,7 @@ def candidates(proc: ProcFS, me: Collection[int] = (), look_s: float = LOOK_S) -
     processes = with_argv(proc, processes, _readable(processes), Patience())
     own = set(own_pids(processes, me))
     roots = _job_roots(proc, processes, own)
-    trees = {pid: [pid, *_below(processes, pid, own)] for pid in roots}
+    trees = _told_once(processes, {pid: [pid, *_below(processes, pid, own)] for pid in roots})
     before = {pid: _ticks(proc, members) for pid, members in trees.items()}
     time.sleep(look_s if trees else 0)
     found = [
@@ -90,7 +90,8 @@ def choose(found: tuple[Candidate, ...]) -> Union[Candidate, str]:
         return "no Python program and no launcher of a job is running that you may look at"
     if not stuck:
         return f"{len(found)} jobs run, and none of them looks stuck: all use the CPU"
-    return f"{len(stuck)} jobs look stuck"
+    of_all = f" of {len(found)}" if len(stuck) < len(found) else ""
+    return f"{len(stuck)}{of_all} jobs look stuck"
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,16 @@ def _is_service(proc: ProcFS, process: ProcessInfo) -> bool:
 def _below(processes: ProcessTable, pid: int, own: Collection[int]) -> list[int]:
     relations = tree(processes, [pid], own)
     return [member for member, relation in relations.items() if relation in ("descendant", "sibling")]
+
+
+def _told_once(processes: ProcessTable, trees: Mapping[int, list[int]]) -> dict[int, list[int]]:
+    """Without those that are a part of one told already, by its oldest process: the workers of a pool whose parent has
+    died are each a program without a parent, and a collect of any of them takes them all."""
+    told: dict[int, list[int]] = {}
+    for pid in sorted(trees, key=lambda pid: (processes[pid].stat.start_ticks, pid)):
+        if not any(pid in members and other in trees[pid] for other, members in told.items()):
+            told[pid] = trees[pid]
+    return told
 
 
 def _ticks(proc: ProcFS, pids: Iterable[int]) -> int:

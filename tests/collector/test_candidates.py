@@ -77,6 +77,7 @@ def test_only_the_one_job_that_must_be_meant_is_chosen():
     assert choose((stuck, busy)) == stuck
     assert choose((busy,)) == busy
     assert choose((stuck, other)) == "2 jobs look stuck"
+    assert choose((stuck, other, busy)) == "2 of 3 jobs look stuck"
     assert choose((busy, candidate(4, False))) == "2 jobs run, and none of them looks stuck: all use the CPU"
     assert str(choose(())).startswith("no Python program")
 
@@ -86,3 +87,30 @@ def test_a_stopped_job_is_offered(detached):
     os.kill(job, signal.SIGSTOP)
     wait_until(lambda: ProcFS().stat(job).state == "T", what="it stops")
     assert found_of(job)[job].waits_in.startswith("T")
+
+
+POOL = """\
+import os, sys, time
+if os.fork() == 0:  # the parent whose death leaves them
+    for number in "ab":
+        if os.fork() == 0:
+            with open(sys.argv[1] + number + ".new", "w") as told:
+                told.write(str(os.getpid()))
+            os.rename(told.name, sys.argv[1] + number)
+            time.sleep(600)
+    os._exit(1)
+"""
+
+
+def test_the_workers_of_a_pool_whose_parent_has_died_are_one_job(detached, tmp_path):
+    detached(sys.executable, "-c", POOL, str(tmp_path / "worker-"))
+    told = [tmp_path / "worker-a", tmp_path / "worker-b"]
+    wait_until(lambda: all(path.exists() for path in told), what="both workers tell their pids")
+    workers = [int(path.read_text()) for path in told]
+    try:
+        found = found_of(*workers)
+        listed = [found[pid] for pid in workers if pid in found]
+        assert [candidate.processes for candidate in listed] == [2]
+    finally:
+        for pid in workers:
+            kill_tree(pid)
