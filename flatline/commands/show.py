@@ -69,13 +69,23 @@ def _show(reader: BundleReader, artefact: str | None, *, as_json: bool) -> None:
 
 
 def _print_member(reader: BundleReader, name: str, out: TextIO) -> None:
-    """To a terminal nothing that could steer it; to a pipe or file the member's own bytes."""
+    """To a terminal as a person reads it, with nothing that could steer it; to a pipe or file the member's own bytes."""
     if out.isatty():
-        for line in reader.lines(name):
+        for line in _json_lines(reader, name) or reader.lines(name):
             out.write(visible(line) + "\n")
         return
     for piece in reader.pieces(name):
         out.buffer.write(piece)
+
+
+def _json_lines(reader: BundleReader, name: str) -> list[str]:
+    """A JSON member, which stands in one line, a value to a line; empty for what is none, or is cut off."""
+    if not name.endswith(".json"):
+        return []
+    try:
+        return json.dumps(reader.json(name), indent=1, ensure_ascii=False).split("\n")
+    except UnreadableBundleError:
+        return []
 
 
 # --- the listing ---

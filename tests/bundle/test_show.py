@@ -83,6 +83,15 @@ def test_a_member_cannot_steer_the_terminal(write):
     assert "日本 fine".encode() in sent
 
 
+def test_json_is_indented_on_a_terminal_and_as_it_is_in_a_pipe(write):
+    data = b'{"threads":[{"name":"\\u001b[2J","wchan":"futex"}]}'
+    bundle = write({"facts/threads.json": data, "facts/cut.json": data[:20]})
+    sent = on_terminal(bundle, "facts/threads.json").decode().replace("\r", "").splitlines()
+    assert sent[:4] == ["{", ' "threads": [', "  {", '   "name": "\\u001b[2J",']
+    assert on_terminal(bundle, "facts/cut.json").rstrip() == data[:20]
+    assert run(bundle, "facts/threads.json", text=False).stdout == data
+
+
 def test_what_a_ledger_says_cannot_either(tmp_path):
     entry = {"probe": "x\x1b[2J", "status": "error", "message": "\x1b[31mred"}
     bundle = tmp_path / "job.flatline.zip"
