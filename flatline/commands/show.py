@@ -69,7 +69,7 @@ def _show(reader: BundleReader, artefact: str | None, *, as_json: bool) -> None:
 
 
 def _print_member(reader: BundleReader, name: str, out: TextIO) -> None:
-    """To a terminal as a person reads it, with nothing that could steer it; to a pipe or file the member's own bytes."""
+    """To a terminal as a person reads it, with nothing that could steer it; to a pipe or file the bytes themselves."""
     if out.isatty():
         for line in _json_lines(reader, name) or reader.lines(name):
             out.write(visible(line) + "\n")
