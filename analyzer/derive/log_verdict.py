@@ -36,6 +36,8 @@ SLOW_EACH_S = 60.0
 LATE_TROUBLE = 10
 FATAL_XIDS = frozenset({48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140})
 """After which the device, or the context on it, is lost or limited."""
+KERNEL_LOG = "raw/kernel-log.txt"
+"""Where the collector puts the host's log."""
 QUOTE = 160
 _LAUNCHER = re.compile(r"torch/distributed/(?:elastic|run\.py|launch|launcher)|/subprocess\.py$|/bin/torchrun$")
 """Who has started the ranks stands where it always stands."""
@@ -45,7 +47,7 @@ _WAIT_CALL = re.compile(r"\.(?:wait|acquire|get|join|recv|poll|select|result|com
 def told_by_texts(store: FactStore, texts: Sequence[LogText]) -> Told | None:
     """The weightiest that any text says; None: none says how the job is."""
     reads = [read(text, _errors_in(store.rows("errors"), text.log)) for text in texts]
-    told = [*_dumps(store.rows("errors")), *_kernel(store.rows("kernel_events")), *told_by_looks(store)]
+    told = [*_dumps(store.rows("errors")), *_kernel(_of_the_job(store)), *told_by_looks(store)]
     for one in reads:
         told += _of_log(one)
     return min(told, key=_weight, default=None)
@@ -212,6 +214,16 @@ def _dumps(errors: Iterable[LoggedError]) -> Iterator[Told]:
             after = f" after {error.timeout_s:.0f} s" if error.timeout_s else ""
             yield Told("hung", 0.7, f"{error.artefact}:{error.line}: its own watchdog dumped the stacks{after}")
             return
+
+
+def _of_the_job(store: FactStore) -> list[KernelEvent]:
+    """What the kernel says of anybody's task on the host stands in every bundle made there; what is pasted was chosen."""
+    ours = {process.pid for process in store.rows("processes")}
+    return [event for event in store.rows("kernel_events") if event.pid in ours or not _is_whole_log(event)]
+
+
+def _is_whole_log(event: KernelEvent) -> bool:
+    return event.pid is not None and event.kind in ("hung-task", "soft-lockup") and event.artefact.endswith(KERNEL_LOG)
 
 
 def _kernel(events: Sequence[KernelEvent]) -> Iterator[Told]:

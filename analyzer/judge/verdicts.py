@@ -212,8 +212,9 @@ def _is_refuted(outcome: Fired) -> bool:
 
 
 def _is_doubtful_beside(cause: Fired, symptom: Fired) -> bool:
-    """Whether a cause that is only possible would hide what is next to certain."""
-    return rank.word_for(cause.p) in ("possible", "weak hint") and rank.word_for(symptom.p) == "very likely"
+    """Whether a cause of which the evidence itself makes it no more than possible would hide what is next to certain."""
+    likely = rank.word_for(measured.probability(cause.z)) in ("likely", "very likely")
+    return not likely and rank.word_for(symptom.p) == "very likely"
 
 
 def _superseded(vague: Fired, precise: Fired) -> Fired:

@@ -43,7 +43,11 @@ def find_deaf_loop(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
 
 
 def find_watched_peer(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
-    """An event loop or a poll that listens to nobody and watches a few connections: one of those peers has to act."""
+    """An event loop or a poll that listens to nobody and watches a few connections: one of those peers has to act. The
+    stack of a known client says better what it asks for."""
+    found = known_wait(scene.stack(thread.id))
+    if found is not None and found[0].whom == "peer":
+        return
     outward = [(fd, s) for fd in _watched(scene, thread) if fd.peers != (thread.process,) and (s := scene.socket(fd))]
     if not outward or len(outward) > MAX_PEERS or any(s.state == "LISTEN" for _, s in outward):
         return

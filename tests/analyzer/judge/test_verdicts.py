@@ -37,7 +37,7 @@ def test_a_cause_too_doubtful_to_be_one_explains_nothing(pack, judged):
 
 
 def test_what_is_only_possible_hides_nothing_that_is_very_likely(pack, judged):
-    pack("cause", FIRES + "explains: [symptom]\n", status="experimental")
+    pack("cause", "requires: [{weight: weak, find: threads, where: {state: D}}]\ncontradicts: [{weight: weak, find: threads, where: {state: D}}]\nexplains: [symptom]\n")
     pack("symptom", FIRES + "supports: [{weight: decisive, group: c, find: threads, where: {state: D}}]\n")
     fired = judged({"threads": THREADS})
     assert fired["symptom"].p >= 0.9 > 0.7 > fired["cause"].p
