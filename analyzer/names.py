@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flatline.bundle.facts import Thread
 
 _TIMES = {1: "", 2: "second ", 3: "third "}
@@ -26,3 +28,8 @@ def process_of_id(process: str) -> str:
 def thread_named(thread: Thread) -> str:
     """Its name, else its number: the kernel's, or the pthread in hexadecimal digits."""
     return thread.name or (str(thread.tid) if thread.tid < _MAX_TID else f"{thread.tid:#x}")
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """In one line: the lines of a ``python -c`` and a shell's script stand side by side."""
+    return " ".join(" ".join(argv).split())

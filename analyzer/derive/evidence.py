@@ -9,6 +9,7 @@ from flatline.bundle.facts import (
     Fd,
     File,
     Frame,
+    Futex,
     Lock,
     Log,
     LogLine,
@@ -24,7 +25,7 @@ from flatline.bundle.facts import (
 
 from ..case import FactStore
 from ..findings import SAID, Evidence
-from ..names import process_named, process_of_id, thread_named
+from ..names import command_line, process_named, process_of_id, thread_named
 from .edges.draw import reference
 
 MAX_QUOTE = 300
@@ -114,9 +115,38 @@ def _frame(row: Frame) -> str:
 
 
 def _process(row: Process) -> str:
-    argv = " ".join(row.argv or ()) or row.name or ""
+    argv = command_line(row.argv or ()) or row.name or ""
     status = f" exit status {row.exit_status}" if row.exit_status is not None else ""
     return f"{_named(row)} ({row.role}) state {row.state}{status}: {argv}"
+
+
+def _futex(row: Futex) -> str:
+    owners = {
+        "self": "which it has taken itself",
+        "alive": f"which {_owner(row)} has",
+        "not-a-thread-of-the-process": f"whose owner, {_owner(row)}, has ended",
+    }
+    says = [
+        f"{process_of_id(row.process)} thread {row.thread.rpartition('/')[2]} sleeps on {_SLEEPS_ON[row.primitive]}",
+        owners.get(row.owner_state, ""),
+        f"taken {row.depth} times" if row.depth is not None and row.depth > 1 else "",
+        f"as {row.waiters - 1} more" if row.waiters is not None and row.waiters > 1 else "",
+        "shared between processes" if row.mapping else "",
+    ]
+    return ", ".join(filter(None, says))
+
+
+def _owner(row: Futex) -> str:
+    number = row.owner_thread.rpartition("/")[2] if row.owner_thread else row.owner_tid
+    return "another thread" if number is None else f"thread {number}"
+
+
+_SLEEPS_ON = {
+    "mutex": "a mutex", "rwlock": "a read-write lock", "condition": "a condition variable", "semaphore": "a semaphore",
+    "barrier": "a barrier", "join": "the end of a thread", "pi-mutex": "a mutex", "python-lock": "a Python lock",
+    "python-rlock": "a Python RLock", "python-semaphore": "a semaphore of multiprocessing",
+    "unknown": "a lock or an event of unknown kind",
+}  # fmt: skip
 
 
 def _fd(row: Fd) -> str:
@@ -169,6 +199,7 @@ _SHAPES: dict[type, Callable[[Any], str]] = {
     Fd: _fd,
     File: _file,
     Frame: _frame,
+    Futex: _futex,
     Lock: _lock,
     Log: _log,
     LogLine: lambda row: row.text,

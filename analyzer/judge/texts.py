@@ -16,7 +16,9 @@ _SLOT = re.compile(r"\{([a-z][a-z0-9_]*)\.([a-z][a-z0-9_.]*)(?:\|([^{}]*))?\}")
 _PROCESS_ID = re.compile(r"^h[0-9]+/(?=[0-9]+$)")
 _NAMELESS = re.compile(r"\b(?:[Pp]rocess|pid|PID) \?(?!\w)")
 _OPTION = re.compile(r"(?<=-p )\?|(?<=--pid )\?|(?<=/proc/)\?(?=/)")
+_OF_PROCESS = re.compile(r" \| grep (?P<quote>'?)pid=\?(?P=quote)(?= |$)")
 MAX_VALUE = 160
+
 
 def slots(text: str) -> Iterator[tuple[str, str, bool]]:
     """(variable, field, whether the text says what to write when it is unknown) of every slot."""
@@ -41,7 +43,8 @@ def render(text: str, bindings: Mapping[str, Any], index: FactIndex) -> str:
 
 def _without_pid(text: str) -> str:
     """What the rules say of "pid ?" in words: a process that no text names has none, and a command leaves a gap."""
-    return _NAMELESS.sub(lambda found: "The process" if found[0][0] == "P" else "the process", _OPTION.sub("PID", text))
+    text = _OPTION.sub("PID", _OF_PROCESS.sub("", text))
+    return _NAMELESS.sub(lambda found: "The process" if found[0][0] == "P" else "the process", text)
 
 
 def _is_nobody(value: Any, field: str) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from flatline.bundle.facts import Fd, Lock, Process, Thread, WaitEdge
 
 from ..case import FactStore
-from ..names import process_of_id
+from ..names import command_line, process_of_id
 from .visible import visible
 from .wording import listed, said
 
@@ -88,7 +88,7 @@ def _row(process: Process, main: Thread | None, held: Mapping[str, list[str]], d
     return ProcessRow(
         depth=min(depth, 12),
         pid=process.pid if process.pid > 0 else None,
-        what=visible(" ".join(process.argv or ()) or f"[{process.name or '?'}]", 200),
+        what=visible(command_line(process.argv or ()) or f"[{process.name or '?'}]", 200),
         role=f"{role} {process.rank}".strip() if process.rank is not None else role,
         note=visible("; ".join(filter(None, notes)), 400),
         state=main.state if main else process.state,

@@ -43,13 +43,14 @@ def silence(verdict: Verdict) -> str:
 
 
 def record(finding: Finding) -> str:
-    """``Named first in 12 of 113 labelled reports, and was right in 12.``; empty where nothing was measured."""
+    """``Named first in 12 of 113 labelled reports, rightly each time.``; empty where nothing was measured."""
     measured = finding.measured
     if measured is None:
         return ""
     if not measured.named:
         return f"Never the first to name a cause in {measured.cases} labelled reports."
-    return f"Named first in {measured.named} of {measured.cases} labelled reports, and was right in {measured.right}."
+    held = "rightly each time" if measured.right == measured.named else f"rightly in {measured.right} of them"
+    return f"Named first in {measured.named} of {measured.cases} labelled reports, {held}."
 
 
 def the_rule(finding: Finding) -> str:

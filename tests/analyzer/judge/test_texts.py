@@ -28,6 +28,9 @@ BOUND = {"p": STORE.rows("processes")[0], "t": STORE.rows("threads")[0], "f": ST
         ("{p.tracer_pid|nobody}", "nobody"),
         ("on {p.tty}", "on pts/ [31m3"),
         ("folded\ntext\n", "folded text"),
+        ("ss -tnp | grep 'pid={p.pid}'    # ESTAB", "ss -tnp | grep 'pid=7' # ESTAB"),
+        ("ss -tnp | grep 'pid={q.pid}'    # ESTAB", "ss -tnp # ESTAB"),
+        ("ss -tnp | grep pid={q.pid}", "ss -tnp"),
     ],
 )
 def test_a_slot_shows_a_field(text, says):

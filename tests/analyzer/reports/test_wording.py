@@ -9,12 +9,15 @@ from builders import FUTEX_FOR_EVER, SLEEP, USER, Job, reads, waits_for_child, w
 from flatline.analyzer.analysis import analyze
 from flatline.analyzer.case import case_of
 from flatline.analyzer.commands.analyze import exit_code
+from flatline.analyzer.derive.evidence import quote
+from flatline.analyzer.findings import Finding, Measured
 from flatline.analyzer.judge.pack import Rulebook, load_rulebook
 from flatline.analyzer.reports import render
 from flatline.analyzer.reports.processes import process_table
 from flatline.analyzer.reports.view import View, view_of
+from flatline.analyzer.reports.wording import record
 
-from flatline.bundle.facts import Fd, Lock, Log, Socket, Syscall
+from flatline.bundle.facts import Fd, Futex, Lock, Log, Process, Socket, Syscall
 
 MAIN, STEP = (USER, "main", 3), (USER, "step", 10)
 BOOK = load_rulebook()
@@ -166,3 +169,38 @@ def test_a_process_outside_says_what_it_holds_and_stands_apart_unless_somebody_w
     job.thread(12, syscall=writes(1))
     _, case = seen(job)
     assert {row.pid for row in process_table(case.store).job} == {12, 9}
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (Futex("h/5/6", "h/5", 93958464821952, 393, 0, True, primitive="python-lock", waiters=3),
+         "pid 5 thread 6 sleeps on a Python lock, as 2 more"),
+        (Futex("h/5/6", "h/5", 64, 0, 2, True, primitive="mutex", owner_tid=9, owner_thread="h/5/9", owner_state="alive"),
+         "pid 5 thread 6 sleeps on a mutex, which thread 9 has"),
+        (Futex("h/5/6", "h/5", 64, 0, 2, True, primitive="python-rlock", owner_state="self", depth=2),
+         "pid 5 thread 6 sleeps on a Python RLock, which it has taken itself, taken 2 times"),
+        (Futex("h/5/6", "h/5", 64, 0, 2, False, primitive="pi-mutex", owner_tid=9,
+               owner_state="not-a-thread-of-the-process", mapping="/dev/shm/x"),
+         "pid 5 thread 6 sleeps on a mutex, whose owner, thread 9, has ended, shared between processes"),
+        (Futex("h/5/6", "h/5", 64, 0, 2, True),
+         "pid 5 thread 6 sleeps on a lock or an event of unknown kind"),
+        (Process("h/5", "h", 5, argv=("python", "-c", "import time\ntime.sleep(9)\n"), role="rank"),
+         "pid 5 (rank) state unknown: python -c import time time.sleep(9)"),
+    ],
+)  # fmt: skip
+def test_what_a_lock_or_a_command_line_says_as_evidence_is_a_sentence(row, says):
+    assert quote(row) == says
+
+
+@pytest.mark.parametrize(
+    ("named", "right", "says"),
+    [
+        (0, 0, "Never the first to name a cause in 113 labelled reports."),
+        (1, 1, "Named first in 1 of 113 labelled reports, rightly each time."),
+        (9, 7, "Named first in 9 of 113 labelled reports, rightly in 7 of them."),
+    ],
+)
+def test_how_often_a_rule_was_right_is_told_in_words(named, right, says):
+    finding = Finding.model_construct(measured=Measured(cases=113, named=named, right=right))
+    assert record(finding) == says
