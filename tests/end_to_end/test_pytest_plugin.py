@@ -27,6 +27,7 @@ def test_a_test_that_hangs_is_failed_with_its_cause(tmp_path, more):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), *words, *more, str(tmp_path / "test_it.py")],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False, env=dict(os.environ),
+        start_new_session=True,  # the suite around it is no part of this job
     )  # fmt: skip
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     assert "test_it.py::test_hangs hangs" in done.stdout
