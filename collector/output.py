@@ -74,7 +74,7 @@ def choose(wanted: str, file_name: str, answer: Place | None) -> tuple[Place, li
     asked = final_name(wanted, file_name, look=False)
     name = asked.name if asked.suffix == ".zip" else file_name
     folders = [os.environ.get("TMPDIR") or "/tmp", "/tmp", "/dev/shm"]
-    others = [Path(os.path.abspath(folder)) / name for folder in folders]
+    others = [absolute(folder) / name for folder in folders]
     place = answer or Place(None, f"{asked.parent} does not answer")
     taken = (place.final or asked).parent
     return place, [other for other in dict.fromkeys(others) if other.parent != taken]
@@ -198,9 +198,7 @@ class Output:
         return None
 
     def _start(self, final: Path, *, over: bool) -> WritingProcess:
-        return WritingProcess(
-            final, over=over, patience=self._patience, watched=self._watched, on_child=self._on_child
-        )
+        return WritingProcess(final, over=over, patience=self._patience, watched=self._watched, on_child=self._on_child)
 
     def _move(self, problem: str) -> bool:
         while True:
@@ -228,8 +226,15 @@ def final_name(wanted: str, file_name: str, *, look: bool = True) -> Path:
     path = Path(wanted or ".")
     if not wanted or wanted.endswith(os.sep) or (look and path.is_dir()):
         path = path / file_name
-    return Path(os.path.abspath(path))
+    return absolute(path)
 
+
+def absolute(path: str | Path) -> Path:
+    """As given where the current folder has been removed: then nothing can be made in it either."""
+    try:
+        return Path(os.path.abspath(path))
+    except FileNotFoundError:
+        return Path(path)
 
 
 def why_not(folder: Path) -> str:

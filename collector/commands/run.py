@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import resource
 import shutil
@@ -13,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from flatline.arguments import Parser
 from flatline.recorder import compile_once, environment
@@ -28,6 +30,7 @@ from ..supervision.lifecycle import signal_name
 from .durations import duration
 
 EXIT_TIMEOUT, EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND = 124, 126, 127
+_SHELL = "/bin/sh"
 LINGER_S, PATIENCE_S = 2.0, 10.0
 """How long the output of what outlives the job is waited for, and a reader that takes nothing once we ended the job."""
 EPILOG = """\
@@ -50,7 +53,12 @@ def parser_of(name: str, description: str, epilog: str) -> argparse.ArgumentPars
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--timeout", type=duration, metavar="30m", help="collect and end the job after so long")
-    parser.add_argument("--silence", type=duration, metavar="10m", help="act when nothing has moved for so long")
+    parser.add_argument(
+        "--silence",
+        type=duration,
+        metavar="10m",
+        help="act when nothing has moved for so long, and a look that takes some seconds more confirms it",
+    )
     parser.add_argument(
         "--on-hang",
         choices=("collect", "collect+kill", "signal"),
@@ -112,18 +120,12 @@ def _run(command: Sequence[str], plan: Plan, scratch: Path, *, with_recorder: bo
         compile_once()
         rings = Path(given.setdefault("FLATLINE_RECORDER_DIR", str(scratch)))
         given = environment(given)
-    for line in outputs.complaints(command, os.getcwd()):
+    folder = outputs.current_folder()
+    for line in outputs.complaints(command, folder):
         keeper.say(line)
     relays, actions, ends = _streams(scratch)
     try:
-        pid = os.posix_spawnp(
-            command[0],
-            list(command),
-            given,
-            file_actions=actions,
-            setsigmask=mask,
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
-        )
+        pid = _spawn(command, given, actions, mask)
     except OSError as error:
         keeper.say(f"{command[0]}: {error.strerror}")
         return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
@@ -132,7 +134,7 @@ def _run(command: Sequence[str], plan: Plan, scratch: Path, *, with_recorder: bo
             os.close(end)
     for relay in relays:
         relay.start()
-    logs = outputs.logs(command, os.getcwd())
+    logs = outputs.logs(command, folder)
     kept = Keeper(pid, plan, scratch, rings, own=True, relays=relays, logs=logs, say=keeper.say)
     status = kept.keep()
     _finish(relays, PATIENCE_S if kept.is_ended_by_us else None)
@@ -142,6 +144,24 @@ def _run(command: Sequence[str], plan: Plan, scratch: Path, *, with_recorder: bo
     if not plan.quiet:
         keeper.say(ended(status, kept))
     return _ending(status, kept)
+
+
+def _spawn(
+    command: Sequence[str], given: dict[str, str], actions: list[tuple[int, int, int]], mask: set[signal.Signals | int]
+) -> int:
+    """Its pid. What the kernel cannot execute but a shell can, a script without ``#!``, is one, as for execvp(3)."""
+    actions_and_signals: dict[str, Any] = {
+        "file_actions": actions,
+        "setsigmask": mask,
+        "setsigdef": [signal.SIGPIPE, signal.SIGXFSZ],
+    }
+    try:
+        return os.posix_spawnp(command[0], list(command), given, **actions_and_signals)
+    except OSError as error:
+        path = shutil.which(command[0])
+        if error.errno != errno.ENOEXEC or path is None:
+            raise
+        return os.posix_spawn(_SHELL, [_SHELL, path, *command[1:]], given, **actions_and_signals)
 
 
 def _streams(scratch: Path) -> tuple[list[Relay], list[tuple[int, int, int]], list[int]]:
@@ -170,7 +190,7 @@ class _EnoughError(Exception):
 
 def _finish(relays: Sequence[Relay], patience_s: float | None) -> None:
     """Pass on what is held. The job has ended: a signal is for us now, and ends the wait."""
-    ending = keeper.waited() & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+    ending = keeper.waited() & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM}
     while signal.sigtimedwait(ending, 0):  # meant for the job
         pass
     came: list[int] = []

@@ -14,7 +14,7 @@ from ..running import keeper, outputs
 from ..running.keeper import Keeper
 from ..supervision import descendants
 from .durations import process_number
-from .run import EXIT_TIMEOUT, make_folder, parser_of, plan_of
+from .run import EXIT_TIMEOUT, ended, make_folder, parser_of, plan_of
 
 EXIT_HANG, EXIT_NO_JOB = 10, 4
 _ANSWER_S = 2.0
@@ -50,6 +50,8 @@ def main(argv: Sequence[str]) -> int:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if kept.is_ended_by_us:
+        if not args.quiet:
+            keeper.say(ended(None, kept))
         return EXIT_TIMEOUT
     return EXIT_HANG if kept.hang is not None else 0
 

@@ -28,7 +28,12 @@ from .relay import Relay
 from .root import Root, is_running
 from .silence import Silence, Silent
 
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_NOT_DEADLY = (signal.SIGCHLD, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU,
+               signal.SIGURG, signal.SIGWINCH)  # fmt: skip
+FORWARDED = frozenset(signal.valid_signals()) - {*_NOT_DEADLY, signal.SIGKILL, signal.SIGPIPE, signal.SIGXFSZ}
+"""All that would end us, and leave the job to itself. A fault of our own (SIGSEGV) ends us though it is blocked."""
+_OURS = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGXCPU)
+"""From the kernel: a key that the whole terminal gets, a limit of our own. An alarm was set before we were started."""
 FAST_AFTER_S = 60.0
 """Who ends a job that has been silent for so long, or a quarter of --silence, gets a quick bundle first."""
 STOPPED_S = 5.0
@@ -41,7 +46,7 @@ SAY_S = 1.0
 _SI_KERNEL = 0x80
 
 
-def waited() -> frozenset[signal.Signals]:
+def waited() -> frozenset[int]:
     """What we wait for: not what we were started to ignore, as by nohup(1)."""
     return frozenset({signal.SIGCHLD, *(one for one in FORWARDED if signal.getsignal(one) != signal.SIG_IGN)})
 
@@ -262,9 +267,9 @@ class Keeper:
         """To the job, as if it had been meant; a key on the terminal has reached it already."""
         if not self.own:
             raise KeyboardInterrupt
-        number = signal.Signals(info.si_signo)
+        number = info.si_signo
         is_hangup_for_us = number == signal.SIGHUP and os.getsid(0) == os.getpid()  # only a session's leader gets it
-        if info.si_code == _SI_KERNEL and not is_hangup_for_us:
+        if info.si_code == _SI_KERNEL and number in _OURS and not is_hangup_for_us:
             return
         ends = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         patience = min(FAST_AFTER_S, (self.plan.silence_s or 4 * FAST_AFTER_S) / 4)
@@ -273,7 +278,7 @@ class Keeper:
             self._was_told, silent_s = True, self.silent_s()
             self.hang = self.diagnose(fast=True)
             self._send_root(number)  # before the telling, which may analyze for minutes
-            self.tell(f"{number.name} came after {silent_s:.0f} s of silence", self.hang)
+            self.tell(f"{signal.Signals(number).name} came after {silent_s:.0f} s of silence", self.hang)
             return
         self._was_told = self._was_told or ends
         self._send_root(number)

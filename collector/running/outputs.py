@@ -31,9 +31,18 @@ def named(argv: Sequence[str], flags: Sequence[str], folder: str) -> dict[str, s
     for word, following in zip(argv, [*argv[1:], ""]):
         flag, equals, value = word.partition("=")
         path = value if equals else following
-        if flag in flags and path and not path.startswith("-") and "://" not in path:
+        is_known = bool(folder) or path.startswith("/")
+        if flag in flags and path and is_known and not path.startswith("-") and "://" not in path:
             found.setdefault(os.path.normpath(os.path.join(folder, path)), flag)
     return found
+
+
+def current_folder() -> str:
+    """What relative paths mean; empty once that folder has been removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def logs(argv: Sequence[str], folder: str) -> list[str]:

@@ -230,6 +230,14 @@ def test_a_running_job_can_be_watched(start, folder):
     assert ran(stand_in("watch", "--pid", str(job.pid)), env={**ENV, "REPORT": HUNG}).returncode == 4
 
 
+def test_a_watch_that_ends_the_job_says_so(start, folder):
+    job = start(["sleep", "600"])
+    words = ("--silence", "0.3", "--on-hang", "collect+kill", "--bundle-dir", str(folder))
+    done = ran(stand_in("watch", "--pid", str(job.pid), *words), env={**ENV, "REPORT": HUNG})
+    assert (job.wait(10), done.returncode) == (-signal.SIGTERM, 124)
+    assert re.search(rb"flatline: ended by flatline after \d+\.\d s; exit code 124\n\Z", done.stderr)
+
+
 # --- parts ---
 
 

@@ -81,7 +81,7 @@ def test_ctrl_z_stops_the_job_with_us_and_fg_lets_both_go_on(tmp_path):
         ours, job = map(int, shell.wait_for(b"ready").split())
         shell.type("\x1a")
         shell.wait_for(b"Stopped")
-        assert (state_of(ours), state_of(job)) == ("T", "T")
+        wait_until(lambda: state_of(ours) == state_of(job) == "T", what="both are stopped")
         shell.type("fg\n")
         shell.type("words\n")
         shell.wait_for(b"typed words")
@@ -131,10 +131,66 @@ def test_bytes_of_all_kinds_pass_on_both_streams():
 
 def test_a_job_that_stops_itself_is_no_end(start, tmp_path):
     """Its keeper stays, and the job goes on when it is told to."""
-    process = start(command("--quiet", "--no-recorder", "--", "sh", "-c", f"echo $$ >{tmp_path}/pid; kill -STOP $$; exit 3"), env=ENV)
+    process = start(
+        command("--quiet", "--no-recorder", "--", "sh", "-c", f"echo $$ >{tmp_path}/pid; kill -STOP $$; exit 3"),
+        env=ENV,
+    )
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip(), what="it has begun")
     job = int((tmp_path / "pid").read_text())
     wait_until(lambda: state_of(job) == "T", what="it has stopped itself")
     assert process.poll() is None
     os.kill(job, signal.SIGCONT)
     assert process.wait(60) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGALRM, signal.SIGPROF, signal.SIGIO, signal.SIGABRT, signal.SIGRTMIN + 3])
+def test_no_signal_that_would_end_us_leaves_the_job_to_itself(start, tmp_path, number):
+    program = (
+        f"trap 'echo got {int(number)}; exit 9' {int(number)}; touch {tmp_path}/ready; while :; do sleep 0.05; done"
+    )
+    process = start(command("--no-recorder", "--", "bash", "-c", program), stdout=subprocess.PIPE, env=ENV)
+    wait_until((tmp_path / "ready").exists, what="the job is ready", seconds=60)
+    process.send_signal(number)
+    assert process.wait(60) == 9
+    assert process.stdout.read() == f"got {int(number)}\n".encode()
+
+
+def test_an_alarm_that_was_set_before_ends_the_job():
+    """As in ``perl -e 'alarm 60; exec @ARGV' COMMAND``: the alarm outlives exec."""
+    before = "import os, signal, sys; signal.setitimer(signal.ITIMER_REAL, 1); os.execv(sys.argv[1], sys.argv[1:])"
+    done = ran([sys.executable, "-c", before, *command("--quiet", "--no-recorder", "--", "sleep", "600")])
+    assert done.returncode == -signal.SIGALRM
+
+
+def test_a_script_without_an_interpreter_is_the_shells(tmp_path):
+    script = tmp_path / "script"
+    script.write_text('echo "$0 $1"; exit 3\n')
+    script.chmod(0o755)
+    for word, env in (("./script", ENV), ("script", {**ENV, "PATH": f"{tmp_path}:{ENV['PATH']}"})):
+        done = ran(command("--quiet", "--", word, "a b"), cwd=tmp_path, env=env)
+        shown = word if word.startswith(".") else script
+        assert (done.returncode, done.stdout, done.stderr) == (3, f"{shown} a b\n".encode(), b"")
+
+
+def in_a_folder_that_is_gone(tmp_path, *words: str):
+    """Run `flatline` there."""
+    (tmp_path / "gone").mkdir()
+    before = "import os, sys; os.rmdir(os.getcwd()); os.execv(sys.argv[1], sys.argv[1:])"
+    argv = [sys.executable, "-c", before, sys.executable, "-m", "flatline", *words]
+    return ran(argv, cwd=tmp_path / "gone", env={**ENV, "TMPDIR": str(tmp_path)})
+
+
+def test_in_a_folder_that_is_gone_a_job_starts(tmp_path):
+    script = "import os\ntry: os.getcwd()\nexcept OSError: print('gone')"
+    done = in_a_folder_that_is_gone(tmp_path, "run", "--quiet", "--", sys.executable, "-c", script, "--log", "mine.log")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"gone\n", b"")
+
+
+def test_from_a_folder_that_is_gone_the_bundle_goes_elsewhere(start, tmp_path):
+    job = start(["sleep", "600"])
+    done = in_a_folder_that_is_gone(tmp_path, "collect", "--pid", str(job.pid), "--window", "1")
+    (bundle,) = tmp_path.glob("*.flatline.zip")
+    assert done.returncode in (0, 3)  # with or without a stack of its C frames
+    assert done.stdout.decode().strip() == str(bundle)
+    assert b"put elsewhere" in done.stderr
+    assert b"Traceback" not in done.stderr
