@@ -33,8 +33,14 @@ class FactStore:
     """The tables, by name. A table that no probe could fill is not `collected`; its rows are [], and mean nothing."""
 
     def __init__(
-        self, tables: Mapping[str, Sequence[Any]] | None = None, *, collected: Iterable[str] | None = None
+        self,
+        tables: Mapping[str, Sequence[Any]] | None = None,
+        *,
+        collected: Iterable[str] | None = None,
+        origin: str = "the bundle",
     ) -> None:
+        self.origin = origin
+        """What a sentence calls the place of what is not there."""
         self._rows = {name: list(rows) for name, rows in (tables or {}).items()}
         self._collected = set(self._rows if collected is None else collected)
         self._by_id: dict[str, dict[str, Any]] = {}

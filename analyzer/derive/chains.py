@@ -230,7 +230,7 @@ def _ended_outside(scene: Scene, root: Thread, steps: tuple[Step, ...], edge: Wa
         if process is not None and process.state in ("Z", "X"):
             return Path(root, steps, "sink", "exited", _how_it_ended(process))
         if edge.inside_job is not False:
-            known = "is not in the bundle" if process is None else "is known without its threads"
+            known = f"is not in {scene.store.origin}" if process is None else "is known without its threads"
             return Path(root, steps, "cut", edge.kind, f"{process_of_id(name)} {known}")
         return Path(root, steps, "sink", edge.kind, edge.reason)
     steps = (*steps, Step(edge.awaited, None, None, None))

@@ -71,7 +71,7 @@ def judge(scene: Scene, paths: Sequence[Path], roots: Sequence[Thread]) -> Judge
     asked = {root.id for root in roots}
     own = tuple(opinion for opinion in opinions if _is_own(scene, opinion.path, asked))
     if not own:
-        because = "no thread of the job is in the bundle" if not roots else "no chain could be followed"
+        because = f"no thread of the job is in {scene.store.origin}" if not roots else "no chain could be followed"
         return Judged(_verdict(scene, roots, "unknown", 0.0, because))
     nothing_yet = Judged(Verdict(state="unknown", confidence=0.0, because=[]), opinions, own=own)
     return led_by(scene, nothing_yet, decisive(scene, own))

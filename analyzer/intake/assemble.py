@@ -78,7 +78,7 @@ def case_of_texts(sources: Sequence[Source], name: str) -> Case:
     for source in sources:
         desk.add(source)
     tables = numbered(united(placed(merge_rows(desk.tables))))
-    store = FactStore(with_relations(tables), collected=desk.collected)
+    store = FactStore(with_relations(tables), collected=desk.collected, origin="these texts")
     reader = PastedReader(desk.texts, tuple(desk.recognised), tuple(desk.notes))
     return Case(store, (OpenedBundle(name, reader),))
 

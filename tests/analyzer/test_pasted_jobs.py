@@ -119,3 +119,31 @@ def test_the_last_call_of_a_trace_is_the_end_of_the_chain(tmp_path: Path):
 def test_a_list_in_which_nothing_is_stuck_names_no_job(tmp_path: Path):
     _, relations, _ = read(tmp_path, HEAD + SYSTEM.replace(" T    ", " S    "))
     assert set(relations.values()) == {"unknown"}
+
+
+LOADER = """\
+Process 4242: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 4242 (idle): "MainThread"
+    select (selectors.py:415)
+    wait (multiprocessing/connection.py:947)
+    poll (multiprocessing/connection.py:257)
+    get (multiprocessing/queues.py:113)
+    _try_get_data (torch/utils/data/dataloader.py:1132)
+    _next_data (torch/utils/data/dataloader.py:1328)
+    __next__ (torch/utils/data/dataloader.py:633)
+    main (train.py:55)
+    <module> (train.py:60)
+"""
+
+
+def test_a_dump_of_the_wait_for_workers_names_the_jobs_own_line_and_what_is_missing(tmp_path):
+    """Whoever pasted two texts has no bundle, and knows the line of train.py, not that of the library."""
+    chain = read(tmp_path, LOADER)[0].chains[0].text
+    assert "its stack is in _next_data (dataloader.py), called from train.py:55; none is in these texts" in chain
+
+
+def test_of_a_log_alone_no_bundle_is_spoken(tmp_path):
+    because = read(tmp_path, "epoch 1\nRuntimeError: CUDA out of memory\n")[0].verdict.because
+    assert "no thread of the job is in these texts" in because

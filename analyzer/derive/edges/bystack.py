@@ -153,14 +153,15 @@ def _to_some(
     *, each: Strength | None = None,
 ) -> Iterator[WaitEdge]:
     candidates = [p.id for p in workers_first(processes)]
+    seen = seen_in(frame, innermost_user(scene.stack(thread.id)))
     if not candidates:
         yield edge(scene, thread, "unknown:", wait.kind, "suggested", wait.text.format(who=otherwise),
-                   reason=f"{seen_in(frame)}; none is in the bundle")  # fmt: skip
+                   reason=f"{seen}; none is in {scene.store.origin}")  # fmt: skip
         return
     strength: Strength = each or ("strong" if len(candidates) == 1 else "suggested")
     text = wait.text.format(who=called_all(scene, candidates, thread, _NOUNS.get(wait.whom, "")))
     for candidate in candidates[:MAX_BRANCHES]:
-        yield edge_to_process(scene, thread, candidate, wait.kind, strength, text, reason=seen_in(frame), rows=(frame,))
+        yield edge_to_process(scene, thread, candidate, wait.kind, strength, text, reason=seen, rows=(frame,))
 
 
 def _to_threads(scene: Scene, thread: Thread, wait: KnownWait, frame: Frame) -> Iterator[WaitEdge]:

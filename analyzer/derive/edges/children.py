@@ -41,8 +41,8 @@ def _child(scene: Scene, child: str) -> str:
 def _any_child(scene: Scene, thread: Thread, reason: str) -> Iterator[WaitEdge]:
     children = [child.id for child in workers_first(living(scene.children_of(thread.process)))]
     if not children:
-        yield edge(scene, thread, "unknown:", "child", "strong", "waits for a child that is not in the bundle",
-                   reason=reason)  # fmt: skip
+        yield edge(scene, thread, "unknown:", "child", "strong",
+                   f"waits for a child that is not in {scene.store.origin}", reason=reason)  # fmt: skip
     strength = "proven" if len(children) == 1 else "strong"
     text = f"waits for {called_all(scene, children, thread)}" if children else ""
     for child in children[:MAX_BRANCHES]:

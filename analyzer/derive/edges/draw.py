@@ -124,6 +124,8 @@ def workers_first(processes: Sequence[Process]) -> list[Process]:
     return [p for p in processes if p.role not in HELPERS] or list(processes)
 
 
-def seen_in(frame: Frame) -> str:
-    """The reason of an edge that a stack gives."""
-    return f"its stack is in {frame.qualname or frame.function} ({(frame.file or '?').rpartition('/')[2]})"
+def seen_in(frame: Frame, own: Frame | None = None) -> str:
+    """The reason of an edge that a stack gives; `own`: the line of the job's own code from which it came there."""
+    name = (frame.file or "?").rpartition("/")[2]
+    via = f", called from {(own.file or '?').rpartition('/')[2]}:{own.line_no or '?'}" if own and own != frame else ""
+    return f"its stack is in {frame.qualname or frame.function} ({name}){via}"
