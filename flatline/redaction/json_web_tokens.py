@@ -40,7 +40,10 @@ def end_of_wrapped(text: str, at: int) -> int | None:
         if not piece:
             return None
         joined += piece[0]
-        if start > at and "." in joined and _algorithm(joined.partition(".")[0]) in _BY_NAME and is_complete(joined):
+        dots = joined.count(".")
+        if dots > 2:
+            return None
+        if start > at and dots == 2 and _algorithm(joined.partition(".")[0]) in _BY_NAME and is_complete(joined):
             return piece.end()
         line_end = _LINE_END.match(text, piece.end())
         if not line_end or len(joined) < _SHORTEST_LINE or len(joined) > _LONGEST:
