@@ -177,6 +177,8 @@ def _fits(text: str, name: Name, separator: re.Match[str]) -> bool:
         return before == "<"
     if separator["comma"]:
         return name.is_option or _opens_a_tuple(text, name.start)
+    if separator["call"]:
+        return _SETTER.search(name.text) is not None
     if separator["table"]:
         return "|" in text[max(0, name.start - 80) : name.start] or "│" in text[max(0, name.start - 80) : name.start]
     if separator["op"] == ":" and before == ":":  # arn:aws:secretsmanager:eu:1:secret:name
@@ -200,10 +202,18 @@ def _ends_in_set(before: str) -> bool:
     return _SETS.search(before) is not None
 
 
+_SETTER = re.compile(
+    r"(?:^|[._])(?:set|with|use|update)(?=[A-Z_])\w*$"
+    r"|\.(?i:password|passwd|passphrase|secret|token|(?:api|access|auth|bearer|client|private|secret)_?(?:key|token|secret))$"
+)
+"""``client.set_api_key("…")``, ``setPassword("…")``, ``.password("…")``; not ``get_password("…")``."""
+_OF_AN_OBJECT = re.compile(r"\bsetattr\([ ]?[\w.\[\]]{1,60},[ ]?\Z")
+
+
 def _opens_a_tuple(text: str, name_start: int) -> bool:
     """``("authorization", "Bearer …")``, also with ``b`` before the quotes; a mere list of words does not."""
-    before = text[max(0, name_start - 20) : name_start].rstrip("\\\"'`bru")
-    return before[-1:] in ("(", "[")
+    before = text[max(0, name_start - 80) : name_start].rstrip("\\\"'`bru")
+    return before[-1:] in ("(", "[") or ("setattr" in before and _OF_AN_OBJECT.search(before) is not None)
 
 
 _PAIR = re.compile(

@@ -70,16 +70,18 @@ def find_defaults(text: str) -> Iterator[Span]:
     for variable in VARIABLE.finditer(text) if "variable " in text else ():
         promise = classify(variable["name"])
         default = _DEFAULT.match(text, variable.end()) if promise else None
-        if promise and default and _is_secret(promise, default["secret"]):
+        if promise and default and shows_itself(promise, default["secret"]):
             yield Span(*default.span("secret"), promise.kind, default["secret"])
 
 
 # --- prompts and their answers ---
 
 _ASKED = re.compile(
-    r"""(?:>>>[ ]|db(?:\+\+)?\)[ ](?:pp?[ ])?|db>[ ](?:pp?[ ])?|In[ ]\[[0-9]{1,5}\]:[ ])"""
-    r"""(?:print\()?(?P<name>[A-Za-z_][\w.]{1,80})\)?[ ]?\r?\n"""
-    r"""(?:Out\[[0-9]{1,5}\]:[ ])?["']?(?P<secret>[^\s"'\x00]{8,4000})["']?[ ]?\r?(?=\n|$)"""
+    r"""(?:>>>[ ]|db(?:\+\+)?\)[ ](?:(?:pp?|print|po)[ ])?|db>[ ](?:pp?[ ])?|In[ ]\[[0-9]{1,5}\]:[ ])"""
+    r"""(?:print\()?(?:(?:os\.)?(?:environ(?:\.get)?|getenv)[\[(]["'])?"""
+    r"""(?P<name>[A-Za-z_][\w.]{1,80})(?:["'][\])])?\)?[ ]?\r?\n"""
+    r"""(?:Out\[[0-9]{1,5}\]:[ ]|\$[0-9]{1,6}[ ]=[ ](?:\([\w: *]{1,40}\)[ ])?(?:0x[0-9a-f]{1,16}[ ])?"""
+    r"""(?:<[^>\n]{1,80}>[ ])?)?["']?(?P<secret>[^\s"'\x00]{8,4000})["']?[ ]?\r?(?=\n|$)"""
     r"""|\b(?:echo[ ]["']?\$\{?|printenv[ ])(?P<variable>\w{2,80})\}?["']?[ ]?\r?\n"""
     r"""(?P<value>[^\s"'\x00]{8,4000})[ ]?\r?(?=\n|$)"""
 )
@@ -128,7 +130,7 @@ def find_cells(text: str) -> Iterator[Span]:
                 break
             cell = cells[column].strip(" \r\"'")
             start = at + sum(map(len, cells[:column])) + column + cells[column].find(cell)
-            if cell and _is_secret(promise, cell):
+            if cell and shows_itself(promise, cell):
                 yield Span(start, start + len(cell), promise.kind, cell)
             at = end + 1
         seen[kind] = at
@@ -151,7 +153,8 @@ def _heads(text: str) -> Iterator[tuple[int, SecretName, int, str, int]]:
             yield at, name.promise, text.count(head["comma"], line, start), head["comma"], stop + 1
 
 
-def _is_secret(promise: SecretName, value: str) -> bool:
+def shows_itself(promise: SecretName, value: str) -> bool:
+    """Whether a value that stands apart from its name is no word or number that happens to stand there."""
     if hides_nothing(promise.kind, value) or has_mark(value) or is_number(value) or is_plain_words(value):
         return False
     return looks_secret(value, shortest=8) or (promise.kind == "password" and len(value) >= 6)

@@ -12,22 +12,31 @@ NAME_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _COLOUR = r"(?:\x1b\[[0-9;]{0,12}m){0,4}"
 _BLANK = "[ \\t\u00a0\u3000\u200b\u200c\u200d\u2060\ufeff]"
 """Also those that nobody sees: the no-break space, characters without a width."""
+QUOTE = r"""(?:\\{0,15}["'`]|&(?:amp;)?(?:quot|apos|\#3[49]|\#x2[27]);|%(?:25)?2[27])"""
+"""One as it is, escaped in JSON, in HTML, in a URL."""
+_ESCAPED_COLON = r"%(?:25)?3[ADad](?:(?:\+|%(?:25)?20){1,3}(?=%(?:25)?2[27]))?"
+"""Or equal sign, and the blanks between it and a quote."""
 _ANNOTATION = r"(?:str|[A-Z]\w{1,20})(?:\[\w{1,20}\])?(?:[ ]\|[ ]None)?"
 SEPARATOR = re.compile(
-    rf"""(?P<close>\\{{0,15}}["'`])? (?:\*\*)? {_COLOUR} [\])]? (?:\.{{2,60}})? {_BLANK}{{0,60}} {_COLOUR}
+    rf"""(?P<close>{QUOTE})? (?:\*\*)? {_COLOUR} [\])]? (?:\.{{2,60}})? {_BLANK}{{0,60}} {_COLOUR}
     (?: (?: (?:provided|supplied|given|used|received|found|is|was) [ ]? (?=:[ ]) )?
-        (?P<op> => | -> | → | := | =(?!=) | ==(?=[ ]?["']) | :(?![:/]) | ：| ＝ | %3[ADad] )
+        (?P<op> {_ESCAPED_COLON} | => | -> | → | [:?]= | =(?!=) | ==(?=[ ]?["']) | \??:(?![:/]) | ：| ＝ )
         (?: [ \t]{{0,4}} {_ANNOTATION} [ ]?=)?
       | (?P<table> [|│] (?=[ ]) )
-      | (?P<comma> , (?=\s{{0,4}}\\{{0,15}}["']) )
+      | (?P<comma> , (?=\s{{0,4}}{QUOTE}) )
+      | (?P<call> \( (?=\s{{0,4}}[rbuf]?\\{{0,15}}["']) )
       | (?P<is> (?<=[ ]) (?:is|was|to) (?=[ ]) )
       | (?P<nul> \x00 | \\u0000 | \\x00 )
       | (?P<tag> > )
-      | (?P<space> (?<=[ \t\u00a0]) )
+      | (?P<space> (?<=[ \t\u00a0]) (?:[\\^`]\r?\n)? )
     ) (?:\*\*(?=[ ]))? {_BLANK}{{0,60}} {_COLOUR} (?:(?<=:[ ])[&!][\w!./-]{{1,40}}[ ]{{1,4}})?""",
     re.X,
 )
-OPENING = re.compile(r"""(?:\w{0,30}[sS]ecret(?:Str|Bytes|Value)?\()?[bBrRuUfF]{0,2}(\\{0,15}["'`])""")
+OPENING = re.compile(
+    rf"""(?:\w{{0,30}}[sS]ecret(?:Str|Bytes|Value)?\(|Some\(|String::from\(|\(?ConvertTo-SecureString[ ](?:-String[ ])?
+    |(?:\w{{1,20}}\.)?[fF]ield\((?:\.\.\.,[ ]?)?default[ ]?=[ ]?)?[bBrRuUfF]{{0,2}}({QUOTE})""",
+    re.X,
+)
 _STRING = {q: re.compile(rf"(?:[^{q}\\\n\x00]|\\.)*") for q in "\"'`"}
 _ESCAPE = r"""\\(?![nrtu"'\\0]|x00|x1b)|\\u(?!0000|001[bB])[0-9a-fA-F]{4}"""
 BARE = re.compile(rf"""(?:[^\s"'`<>;\\\x00\x1b]|{_ESCAPE})+""")
@@ -77,7 +86,7 @@ def end_of_bare(text: str, name: Name, separator: re.Match[str], start: int) -> 
     if before in "\n\0" and separator["op"] == "=" and not separator["close"]:
         line = _REST_OF_LINE.match(text, start)
         if line and (before == "\0" or not re.search(r"\s", line[0])):
-            return line.end() - 2 * line[0].endswith(("\\n", "\\r"))
+            return _before_backslash(text, start, line.end() - 2 * line[0].endswith(("\\n", "\\r")))
     if separator["op"] and separator["op"][0] == "%":
         piece = _BARE_ESCAPED.match(text, start)
         return piece.end() if piece else start
@@ -90,8 +99,15 @@ def end_of_bare(text: str, name: Name, separator: re.Match[str], start: int) -> 
     bare = (_BARE_QUERY if before in "?&" else BARE).match(text, start)
     if not bare:
         return start
-    cut = TRAILING.search(bare[0])
-    return start + cut.start() if cut else bare.end()
+    end = _before_backslash(text, start, bare.end())
+    cut = TRAILING.search(text[start:end])
+    return start + cut.start() if cut else end
+
+
+def _before_backslash(text: str, start: int, end: int) -> int:
+    """Without the backslash that a shell takes for "goes on below"."""
+    goes_on = end - start > 1 and text[end - 1] == "\\" and text[end : end + 1] in ("\n", "\r", "")
+    return end - 1 if goes_on else end
 
 
 _LIKE_A_TAG = re.compile(r"<\w{8,100}>(?!\S)")

@@ -22,7 +22,7 @@ from .outlines import outline
 from .places import OPTIONS, command_of, stands_alone
 from .presence import literals_of
 from .shape_table import SHAPES
-from .spoken import SPOKEN
+from .spoken import KAGGLE_KEY, SPOKEN
 from .unseen import view_of
 
 
@@ -68,7 +68,7 @@ def _hints(text: str) -> Iterator[tuple[int, Hint]]:
 # --- names of secrets ---
 
 _END_OF_LINE = re.compile(r"\\{0,15}[\"']\s{0,9}[}\]]|[ \t\r\"'`\\,;)\]}|│]{0,20}(?:\n|\Z)")
-_ESCAPED = re.compile(r"%5[ADad]|\\{1,8}(?:u5555|x55)")
+_ESCAPED = re.compile(r"%5[5ADad]|%5555|&(?:amp;)?(?:quot|apos|#)|\\{1,3}[nr]|\\{1,8}(?:u5555|x55)")
 _NUMBERED = re.compile(r"(?<![A-Za-z])([sb])5|(base|b)55|(ed)55555", re.I)
 _NUMBERS = {"s": "3", "b": "2", "base": "64", "ed": "25519"}
 _ESCAPED_NAME = re.compile(r"""[\w.-]{0,60}\\{1,15}u55[0-9a-fA-F]{2}[\w.\\-]{0,80}\\{0,15}["']\s{0,9}:""", re.ASCII)
@@ -129,6 +129,8 @@ def _places(text: str) -> Iterator[int]:
         (("PASSWORD '", "Password '", "password '", "BY '", "By '", "by '"), _QUOTED),
         (('"kty',), _JWK),
         (('kty\\"',), _JWK),
+        (('"key',), KAGGLE_KEY),
+        (('key\\"',), KAGGLE_KEY),
     ):
         if any(word in text for word in words):
             for hit in pattern.finditer(text):
@@ -136,7 +138,7 @@ def _places(text: str) -> Iterator[int]:
     for literals, pattern in ((("proctitle=", "cmd=", " a5="), HEX_WORDS), (("variable ",), VARIABLE)):
         for hit in pattern.finditer(text) if any(map(text.__contains__, literals)) else ():
             yield hit.start()
-    for literal in ("--from-literal", "login("):
+    for literal in ("--from-literal", "login(", "fs.azure.", outline("fs.s3a.")):
         yield from _all(text, literal)
     for literals, pattern in SPOKEN:
         if any(outline(literal) in text for literal in literals):

@@ -59,6 +59,7 @@ def value_of(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span
     opening = OPENING.match(text, at)
     end = end_of_string(text, opening) if opening else None
     pieces = _in_pieces(text, name, opening) if opening and end is None else []
+    pieces = pieces or (_concatenated(text, name, opening, end) if opening and end is not None else [])
     if pieces:
         return pieces, pieces[-1].end
     quoted = opening is not None and end is not None
@@ -77,7 +78,15 @@ def value_of(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span
     if not is_secret(name, separator, value, quoted) or (separator["tag"] and text[end : end + 1] != "<"):
         return [], end
     quote = "" if opening else _quote_needed(separator, value)
-    return [Span(start, end, name.promise.kind, plain(text, name, value, quoted), quote)], end
+    found = Span(start, end, name.promise.kind, plain(text, name, value, quoted), quote)
+    rest = None if quoted else _GOES_ON.match(text, end)
+    if rest and looks_secret(rest["rest"], shortest=8) and has_letters_and_digits(rest["rest"]):
+        return [found, Span(rest.start("rest"), rest.end("rest"), name.promise.kind, rest["rest"])], rest.end()
+    return [found], end
+
+
+_GOES_ON = re.compile(r"\\\r?\n(?P<rest>[\w+/=.~-]{8,400})(?=\s|\Z)")
+"""Behind a backslash at the end of a line, and not indented."""
 
 
 _PHRASE = re.compile(
@@ -117,7 +126,7 @@ def _without_scheme(text: str, start: int, end: int, quoted: bool) -> tuple[int,
 
 
 def is_secret(name: Name, separator: re.Match[str], value: str, quoted: bool) -> bool:
-    kind = name.promise.kind
+    kind, loose = name.promise.kind, bool(separator["comma"] or separator["call"])
     if is_mark(value) or hides_nothing(kind, value):
         return False
     if quoted and JSON_BETWEEN.fullmatch(value):
@@ -126,7 +135,7 @@ def is_secret(name: Name, separator: re.Match[str], value: str, quoted: bool) ->
         return False
     if name.is_option and value.startswith("-") and not separator["op"]:
         return False
-    if kind == "password" and name.promise.certain and not separator["is"] and not separator["comma"]:
+    if kind == "password" and name.promise.certain and not separator["is"] and not loose:
         return quoted or not is_number(value) or len(value) >= 6  # a vocabulary maps "password" to a small number
     if kind == "seed-phrase":
         return is_seed_phrase(value) or looks_secret(value)
@@ -136,9 +145,9 @@ def is_secret(name: Name, separator: re.Match[str], value: str, quoted: bool) ->
         return quoted and name.promise.certain and _is_jumble(value)
     if is_number(value) or is_plain_words(value):
         return kind == "password" and name.is_option
-    if name.promise.certain and not separator["is"] and (not separator["comma"] or name.is_option):
+    if name.promise.certain and not separator["is"] and (not loose or name.is_option):
         return True
-    if kind == "password" and name.promise.certain and separator["comma"]:
+    if kind == "password" and name.promise.certain and loose:
         return quoted and len(value) >= 8 and has_letters_and_digits(value) and not re.search(r"\s", value)
     return looks_secret(value, shortest=8 if name.is_option else 12) or shapes.kind_of(value) is not None
 
@@ -203,6 +212,25 @@ def _in_pieces(text: str, name: Name, opening: re.Match[str]) -> list[Span]:
     if len(spans) < 2 or has_mark(value) or not looks_secret(value, shortest=16):
         return []
     return [Span(start, end, name.promise.kind, value) for start, end in spans]
+
+
+_PLUS = re.compile(r"""(?P<quote>["'])[ \t]{0,20}\+[ \t]{0,20}(?:\\?\r?\n[ \t]{0,80})?[rbuf]?(?P=quote)""")
+_TERM = re.compile(r"[\w+/=.~:!@$%-]{1,400}")
+
+
+def _concatenated(text: str, name: Name, opening: re.Match[str], end: int) -> list[Span]:
+    """``"…" + "…"``: each term, under the mark of the whole; none if it is no such."""
+    spans, plus = [(opening.end(), end)], _PLUS.match(text, end)
+    while plus and len(spans) < _MOST_PIECES:
+        term = _TERM.match(text, plus.end())
+        if not term or not text.startswith(plus["quote"], term.end()):
+            break
+        spans.append(term.span())
+        plus = _PLUS.match(text, term.end())
+    value = "".join(text[start:end] for start, end in spans)
+    if len(spans) < 2 or has_mark(value) or not looks_secret(value, shortest=8 if name.promise.certain else 16):
+        return []
+    return [Span(start, end, name.promise.kind, value) for start, end in spans if end > start]
 
 
 _BELOW = re.compile(

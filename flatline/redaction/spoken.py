@@ -23,6 +23,17 @@ _SURE = (
         r"""(?i:password|passphrase)[ ]for[ ](?:'[^'\n]{1,200}'|[^\s:]{1,100}):[ ](?P<secret>[^\s'"]{4,200})""")),
     (("-stdin", "with-token"), LazyPattern(
         r"""\becho[ ](?:-n[ ])?["']?(?P<secret>[^\s"'|$`]{6,400})["']?[ ]?\|[^\n|]{1,200}?(?:-stdin|--with-token)""")),
+    (("sudo -", "sudo  -"), LazyPattern(
+        r"""\b(?:echo|printf)[ ](?:-\w{1,3}[ ])?["']?(?P<secret>[^\s"'|$`\\]{4,400})(?:\\n)?["']?[ ]?"""
+        r"""\|[ ]?sudo[ ]+(?:-[A-Za-z]{1,9}[ ]+){0,4}(?:-[A-Za-z]{0,9}S|--stdin)\b""")),
+    (("fs.azure.", "fs.s3a."), LazyPattern(
+        r"""\bfs\.(?:azure\.(?:account\.(?:key|oauth2\.client\.secret)|sas)|s3a\.(?:bucket\.[\w.-]{1,60}\.)?secret\.key)"""
+        r"""(?:\.[\w-]{1,80}){0,9}["']?(?:</name>\s{0,80}<value>|[ ]?[=:,][ ]?|[ ])["']?"""
+        r"""(?P<secret>[\w+/=%.-]{16,400})""")),
+    (("my pass", "My pass", "my pwd", "My pwd"), LazyPattern(
+        r"""\b[Mm]y[ ](?:passw(?:or)?d|passphrase|pwd)[ ]is[ ]["'`]?"""
+        r"""(?P<secret>(?!(?:not?|now|the|wrong|right|correct|being|too|set|same|still|safe|very|also|invalid|weak|strong)\b"""
+        r"""|\w{1,20}ed\b)[^\s"'`]{4,200}?)["'`]?(?=[.,;!?)]{0,2}(?:\s*$|\n|[.,;!?)][ ]))""", re.M)),
     (("alias set ", "host add "), LazyPattern(
         rf"\b(?:alias set|host add) \S{{1,60}} \S{{1,200}} \S{{1,100}} {_SECRET_WORD}")),
     (("net use ",), LazyPattern(rf"\bnet use \S{{1,60}} \S{{1,200}} {_SECRET_WORD} /user:", re.I)),
@@ -50,6 +61,8 @@ _SURE = (
 )  # fmt: skip
 """(what must stand in the text, where the secret then is)."""
 _WEAK = (
+    (("oken '", 'oken "', "oken `", "ecret '", 'ecret "', "ecret `", 'oken \\"'), LazyPattern(
+        r"""\b(?:[Tt]oken|[Ss]ecret)[ ](?P<quote>\\{0,3}["'`])(?P<secret>[\w+/=.~-]{16,400})(?P=quote)""")),
     (("AUTH ", "LOGIN "), LazyPattern(
         r"""(?:^|[\s"'])(?:AUTH(?:[ ](?!PLAIN|LOGIN|XOAUTH)\w{1,40})?|LOGIN[ ]["']?[\w.@-]{1,80}["']?)[ ]"""
         r"""["']?(?P<secret>[^\s"']{8,400})["']?[ \t\r]{0,9}$""",
@@ -76,6 +89,24 @@ def find_spoken(text: str) -> Iterator[Span]:
             if is_placeholder(value) or is_mark(value) or (weak and pattern in _STRICT):
                 continue
             yield Span(found.start("secret"), found.end("secret"), "password", value)
+
+
+_KAGGLE_KEY = r"""\\{0,8}"key\\{0,8}"\s{0,9}:\s{0,9}\\{0,8}"(?P<secret>[0-9a-f]{32})\\{0,8}\""""
+_KAGGLE_USER = r"""\\{0,8}"username\\{0,8}"\s{0,9}:\s{0,9}\\{0,8}"[^"\\\n]{1,100}\\{0,8}\""""
+KAGGLE_KEY = re.compile(_KAGGLE_KEY)
+_BETWEEN = r"\s{0,9},\s{0,200}"
+_KAGGLE = LazyPattern(
+    f"{_KAGGLE_USER}{_BETWEEN}{_KAGGLE_KEY}|{_KAGGLE_KEY.replace('secret', 'first')}{_BETWEEN}{_KAGGLE_USER}"
+)
+
+
+def find_kaggle_key(text: str) -> Iterator[Span]:
+    """``{"username": "bob", "key": "…"}``, as kaggle.json has it: beside no user, a key of 32 digits is a hash."""
+    if "username" not in text or ('"key' not in text and 'key\\"' not in text):
+        return
+    for found in _KAGGLE.finditer(text):
+        group = "secret" if found["secret"] else "first"
+        yield Span(*found.span(group), "api-key", found[group])
 
 
 _JWK = re.compile(r"""\\{0,8}"(?:d|p|q|dp|dq|qi|k)\\{0,8}"\s{0,9}:\s{0,9}\\{0,8}"(?P<secret>[\w-]{20,2000})""")

@@ -8,11 +8,12 @@ from dataclasses import replace
 from .assignments import find_assignments, find_escaped_names, find_pairs
 from .blocks import find_answers, find_cells, find_defaults, find_hex_words, find_kube_secrets
 from .colours import without_colours
+from .over_lines import find_values_below
 from .places import find_aws_secrets, find_netrc, find_schemes, find_statements, find_tool_options, find_userinfo
 from .private_keys import find_private_keys
 from .shapes import find_beginning_at_end, find_shapes
 from .spans import Hide, Span, outside_marks, replace_spans
-from .spoken import find_jwk, find_spoken
+from .spoken import find_jwk, find_kaggle_key, find_spoken
 from .unseen import view_of
 
 DETECTORS = (
@@ -24,6 +25,7 @@ DETECTORS = (
     find_defaults,
     find_escaped_names,
     find_jwk,
+    find_kaggle_key,
     find_kube_secrets,
     find_netrc,
     find_pairs,
@@ -34,6 +36,7 @@ DETECTORS = (
     find_statements,
     find_tool_options,
     find_userinfo,
+    find_values_below,
 )
 """Each yields spans; their order does not matter. Pseudonyms for users, hosts and addresses will be one more row."""
 

@@ -41,3 +41,28 @@ def test_nothing_is_left_of_a_value_that_is_met_late_nor_of_one_that_a_limit_cut
     texts = {row.get("text") for row in json.loads(members["facts/logs.json"])["tables"]["logs"]} - {None, ""}
     assert texts
     assert texts <= members.keys()
+
+
+ARGUMENTS = (
+    "python t.py --api-key \\\n    {} \\\n    --lr 1",
+    "--hub-token\n{}\n--seed\n3\n",
+    "export WANDB_API_KEY={}\\\npython t.py\n",
+    "args:\n- --client-secret\n- '{}'\n",
+    "{{&quot;api_key&quot;: &quot;{}&quot;}}",
+    "https://h.test/run?cfg=%7B%22password%22%3A%22{}%22%7D",
+)
+
+
+def test_arguments_of_several_lines_and_escaped_ones_are_redacted_as_text(start, tmp_path: Path) -> None:
+    values = [f"Kx{number}3hsnTqw61bdVmZp0q7" for number in range(len(ARGUMENTS))]
+    words = [argument.format(value) for argument, value in zip(ARGUMENTS, values)]
+    code = "import time; open('ready', 'w').close(); time.sleep(600)"
+    process = start([sys.executable, "-c", code, *words], cwd=tmp_path)
+    wait_until((tmp_path / "ready").exists, what="the job runs")
+    bundle = tmp_path / "b.flatline.zip"
+    done = flatline("collect", "--pid", process.pid, "-o", bundle, "--window", 1)
+    assert done.code in (0, 3), done.err
+    with zipfile.ZipFile(bundle) as archive:
+        members = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert [(name, value) for name, text in members.items() for value in values if value in text] == []
+    assert any("--seed" in text for text in members.values())
