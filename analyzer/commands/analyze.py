@@ -23,7 +23,7 @@ from ..analysis import NOT_STUCK, analyze
 from ..case import Case
 from ..findings import Report
 from ..intake.explain import explained
-from ..intake.opening import open_case
+from ..intake.opening import STDIN, open_case
 from ..intake.progress import progress_on_terminal
 from ..intake.sieve import Reading
 from ..judge.pack import Rulebook, load_rulebook, own_folder
@@ -148,7 +148,8 @@ def _place(output: Path, bundles: Sequence[Path], name: str) -> Path:
     """The file to write: as given, or named after the bundle. Raises UsageError where a report must not go."""
     path = output
     if output == Path() or output.is_dir():
-        stem = bundles[0].name.removesuffix(".zip").removesuffix(".flatline")
+        first = Path("stdin") if bundles[0] == STDIN else bundles[0].absolute()
+        stem = first.name.removesuffix(".zip").removesuffix(".flatline")
         path = output / f"{stem}.{'txt' if name == 'text' else name}"
     if path.suffix.lower() == ".zip" or any(_is_same(path, bundle) for bundle in bundles):
         raise UsageError(f"{path} is a bundle or named like one, and is not overwritten", next_step="-o REPORT.html")

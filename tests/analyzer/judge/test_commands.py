@@ -185,3 +185,13 @@ def test_explain_tells_of_every_condition_whether_it_holds(capsys):
     assert "  stable, cause output-pipe-full, built-in" in out
     assert "requires, all of:" in out
     assert "supports (makes it likelier):" in out
+
+
+def test_a_report_of_this_folder_has_its_name(tmp_path, monkeypatch, capsys):
+    """``analyze . -o``: a folder without a name would give a report that is hidden."""
+    evidence = tmp_path / "evidence"
+    evidence.mkdir()
+    (evidence / "train.log").write_text("epoch 1\n")
+    monkeypatch.chdir(evidence)
+    analyze.main([".", "--format", "md", "-o"])
+    assert capsys.readouterr().err == "wrote evidence.md\n"
