@@ -84,16 +84,18 @@ _ASKED = re.compile(
     r"""(?:<[^>\n]{1,80}>[ ])?)?["']?(?P<secret>[^\s"'\x00]{8,4000})["']?[ ]?\r?(?=\n|$)"""
     r"""|\b(?:echo[ ]["']?\$\{?|printenv[ ])(?P<variable>\w{2,80})\}?["']?[ ]?\r?\n"""
     r"""(?P<value>[^\s"'\x00]{8,4000})[ ]?\r?(?=\n|$)"""
+    r"""|[$#%>][ ]cat[ ](?:[^\s"'|;&]{0,200}/)?(?P<file>[\w.-]{2,80})[ ]?\r?\n"""
+    r"""(?P<content>[^\s"'\x00]{8,4000})[ ]?\r?(?=\n|$)"""
 )
 
 
 def find_answers(text: str) -> Iterator[Span]:
-    """``>>> hf_token`` and below its value; ``echo $HF_TOKEN``."""
-    if not any(map(text.__contains__, (">>> ", "db) ", "db> ", "db++) ", "In [", "echo ", "printenv "))):
+    """``>>> hf_token`` and below its value; ``echo $HF_TOKEN``; ``cat /run/secrets/db_password``."""
+    if not any(map(text.__contains__, (">>> ", "db) ", "db> ", "db++) ", "In [", "echo ", "printenv ", " cat "))):
         return
     for asked in _ASKED.finditer(text):
-        promise = classify((asked["name"] or asked["variable"]).rpartition(".")[2])
-        group = "secret" if asked["name"] else "value"
+        promise = classify((asked["name"] or asked["variable"] or asked["file"]).rpartition(".")[2])
+        group = "secret" if asked["name"] else "value" if asked["variable"] else "content"
         if promise and looks_secret(asked[group]) and not has_mark(asked[group]):
             yield Span(*asked.span(group), promise.kind, asked[group])
 

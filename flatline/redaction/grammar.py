@@ -96,7 +96,8 @@ def end_of_bare(text: str, name: Name, separator: re.Match[str], start: int) -> 
     if separator["nul"] == "\0":
         line = _REST_OF_LINE.match(text, start)
         return line.end() if line else start
-    bare = (_BARE_QUERY if before in "?&" else BARE).match(text, start)
+    in_url = before in "?&" or (before == "#" and text[max(0, name.start - 2)] not in "#\n\t ")
+    bare = (_BARE_QUERY if in_url else BARE).match(text, start)
     if not bare:
         return start
     end = _before_backslash(text, start, bare.end())

@@ -13,8 +13,8 @@ from .values import has_letters_and_digits, is_placeholder, looks_secret
 _SECRET_WORD = r"""(?P<secret>[^\s'"\x00\\|]{6,200})"""
 _USERS = r"""--(?:user|userpass|auth|credentials?|login|basic-auth)(?:[ =\x00]|['"], ?['"])"""
 _SURE = (
-    (("uth(", "uth=("), LazyPattern(
-        r"""(?:\bauth|basic_auth|(?:Basic|Digest|Proxy)Auth)[ ]?=?[ ]?\(\s{0,9}"""
+    (("uth(", "uth=(", "uth: ("), LazyPattern(
+        r"""(?:\bauth|basic_auth|(?:Basic|Digest|Proxy)Auth)[ ]?[=:]?[ ]?\(\s{0,9}"""
         r"""(?:\w{1,20}=)?["'][^"'\n]{1,100}["'][ ]?,[ ]?"""
         r"""(?:\w{1,20}=)?["'](?P<secret>[^"'\n]{1,200})["']""")),
     (("Fernet(",), LazyPattern(r"""\bFernet\([bu]?["'](?P<secret>[\w=+/-]{32,200})["']""")),

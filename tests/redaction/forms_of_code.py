@@ -77,6 +77,10 @@ form("answer: environ", ">>> os.environ[\"DB_PASSWORD\"]\n'@'\n>>> x", ">>> x")
 form("answer: getenv", ">>> print(os.getenv('HF_TOKEN'))\n@\n>>> x", ">>> x")
 form("answer: gdb", '(gdb) p api_key\n$1 = 0x55 "@"\n(gdb) c', "$1 = 0x55", "(gdb) c")
 form("answer: gdb, its type", '(gdb) print cfg.api_key\n$12 = (char *) 0x5555ab "@"\n', "$12 = (char *) 0x5555ab")
+form("answer: cat", "$ cat ~/.cache/huggingface/token\n@\n$ ls\n", "$ ls")
+form("answer: cat, as root", "root@x:/# cat /run/secrets/db_password\n@\n", "# cat /run/secrets/db_password")
+form("locals: a pair", "        auth: ('mk7', '@')\n        lr: 3\n", "lr: 3")
+form("url: behind the hash", "https://h.test/cb#access_token=@&type=bearer", "&type=bearer")
 form("said", "my passwd is @\nsee you", "see you", secret="swordfish")
 form("said: in a sentence", "hi, my password is @, thanks", ", thanks", secret="hollyhock")
 
@@ -92,5 +96,6 @@ LOOK_ALIKES = [
     "token = 'abc' + str(n)", "unknown token 'checkpoint_v12'", "token '<|endoftext|>' is not in the vocabulary",
     "echo hello1 | sudo tee /x", "fs.azure.account.auth.type=SharedKey", ">>> os.environ['NCCL_DEBUG']\n'INFO'\n>>> x",
     '(gdb) p buffer\n$1 = 0x55 "abc1234567890"\n', "my password is not accepted", "my password is rejected", "my passwd is being reset",
+    "$ cat logs/run_token_count\n73400320\n", "$ cat /etc/hostid_key\nab12cd34\n", "$ cat notes/token\ngpt2-medium\n",
     "my password is 12 characters long", "my password is in the vault",
 ]
