@@ -217,7 +217,7 @@ def _dumps(errors: Iterable[LoggedError]) -> Iterator[Told]:
 
 
 def _of_the_job(store: FactStore) -> list[KernelEvent]:
-    """What the kernel says of anybody's task on the host stands in every bundle made there; what is pasted was chosen."""
+    """What the kernel says of anybody's task stands in every bundle made on the host; what is pasted was chosen."""
     ours = {process.pid for process in store.rows("processes")}
     return [event for event in store.rows("kernel_events") if event.pid in ours or not _is_whole_log(event)]
 

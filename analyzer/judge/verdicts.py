@@ -212,7 +212,7 @@ def _is_refuted(outcome: Fired) -> bool:
 
 
 def _is_doubtful_beside(cause: Fired, symptom: Fired) -> bool:
-    """Whether a cause of which the evidence itself makes it no more than possible would hide what is next to certain."""
+    """Whether a cause that by its evidence is no more than possible would hide what is next to certain."""
     likely = rank.word_for(measured.probability(cause.z)) in ("likely", "very likely")
     return not likely and rank.word_for(symptom.p) == "very likely"
 
