@@ -63,8 +63,9 @@ def test_a_question_that_is_not_answered_ends_at_its_limit_and_leaves_no_child()
     began = time.monotonic()
     answer = ask(lambda: time.sleep(600), 0.2)
     assert answer.timed_out
-    assert answer.left_running is None
     assert time.monotonic() - began < 30
+    if left := answer.left_running:  # it is killed, and a busy host has not let it end yet
+        wait_until(lambda: os.waitpid(left, os.WNOHANG)[0] == left, what="it ends")
 
 
 def test_an_answer_larger_than_a_pipe_and_an_error_both_come_back():
