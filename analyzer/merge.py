@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from flatline.bundle.facts import HEAVY_SAMPLE, Frame, MissingFact, PollSet, Thread, ThreadSample, Timeout
+from flatline.bundle.facts import HEAVY_SAMPLE, Frame, MissingFact, PollSet, Syscall, Thread, ThreadSample, Timeout
 from flatline.bundle.format import LedgerEntry
 
 _HOST = re.compile(r"^h\d+(?=/|$)")
@@ -31,8 +31,8 @@ def merge_rows(tables: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     if "threads" in merged:
         threads = [_latest(rows) for rows in _grouped(merged["threads"], "id")]
         threads = _with_last_sample(threads, merged.get("thread_samples", []))
-        threads = _with_timeouts(threads, merged.get("timeouts", []))
-        threads = _with_poll_sets(threads, merged.get("poll_sets", []))
+        threads = _with_memory(threads, merged.get("timeouts", []), _timed)
+        threads = _with_memory(threads, merged.get("poll_sets", []), _watching)
         merged["threads"] = _with_python_names(threads, merged.get("frames", []))
     if "frames" in merged:
         merged["frames"] = _with_sources(merged["frames"])
@@ -161,30 +161,27 @@ def _same_call(thread: Thread, raw: str) -> bool:
     return call is not None and (number == str(call.nr) or (number == call.name == "running"))
 
 
-def _with_timeouts(threads: Sequence[Thread], timeouts: Sequence[Timeout]) -> list[Thread]:
-    """A timeout that stands in the thread's memory, put into the call it belongs to."""
-    found = {row.thread: row for row in timeouts}
+def _with_memory(
+    threads: Sequence[Thread], rows: Sequence[Any], what: Callable[[Syscall, Any], Syscall]
+) -> list[Thread]:
+    """What stands in a thread's memory, put by `what` into the call it belongs to."""
+    found = {row.thread: row for row in rows}
 
     def filled(thread: Thread) -> Thread:
         call, row = thread.syscall, found.get(thread.id)
-        if call is None or row is None or call.name != row.syscall or not call.timed or call.timeout_s is not None:
+        if call is None or row is None or call.name != row.syscall:
             return thread
-        return replace(thread, syscall=replace(call, timeout_s=row.seconds))
+        return replace(thread, syscall=what(call, row))
 
     return [filled(thread) for thread in threads] if found else list(threads)
 
 
-def _with_poll_sets(threads: Sequence[Thread], poll_sets: Sequence[PollSet]) -> list[Thread]:
-    """The descriptors that a poll watches, which stand in the thread's memory, put into the call they belong to."""
-    found = {row.thread: row for row in poll_sets}
+def _timed(call: Syscall, row: Timeout) -> Syscall:
+    return replace(call, timeout_s=row.seconds) if call.timed and call.timeout_s is None else call
 
-    def filled(thread: Thread) -> Thread:
-        call, row = thread.syscall, found.get(thread.id)
-        if call is None or row is None or call.name != row.syscall or call.watches is not None:
-            return thread
-        return replace(thread, syscall=replace(call, watches=row.fds))
 
-    return [filled(thread) for thread in threads] if found else list(threads)
+def _watching(call: Syscall, row: PollSet) -> Syscall:
+    return replace(call, watches=row.fds) if call.watches is None else call
 
 
 def _with_sources(frames: Sequence[Frame]) -> list[Frame]:

@@ -6,7 +6,7 @@ import pytest
 from builders import LIB, SLEEP, USER, Job
 from flatline.analyzer.merge import merge_rows
 
-from flatline.bundle.facts import Futex, MissingFact, Syscall, Thread, Timeout
+from flatline.bundle.facts import Futex, MissingFact, PollSet, Syscall, Thread, Timeout
 
 ADDRESS = 0x7F00
 MUTEX = Syscall("futex", 202, (ADDRESS, 0x80, 2, 0), timed=False)
@@ -179,6 +179,14 @@ def test_a_primitive_without_an_owner_is_said_to_have_none():
 
 
 # --- timeouts ---
+
+
+def test_a_poll_set_from_memory_is_part_of_the_call_it_belongs_to():
+    call = Syscall("poll", 7, (64, 1, -1, 0, 0, 0), timed=False)
+    threads = [Thread("h1/12/12", "h1/12", 12, 12, syscall=call), Thread("h1/12/13", "h1/12", 12, 13, syscall=SLEEP)]
+    poll_sets = [PollSet(thread.id, "poll", (5, 9)) for thread in threads]
+    merged = merge_rows({"threads": threads, "poll_sets": poll_sets})["threads"]
+    assert [thread.syscall.watches for thread in merged] == [(5, 9), None]
 
 
 def test_a_timeout_from_memory_is_part_of_the_call_it_belongs_to():
