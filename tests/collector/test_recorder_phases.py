@@ -110,6 +110,31 @@ def test_the_phases_of_a_training_are_marked_and_its_steps_are_as_they_were(run,
     assert [event.text for event in left.open if event.kind == "phase"] == ["evaluation"]
 
 
+SWITCHES = """
+import flatline, torch
+class Model(torch.nn.Linear):
+    def eval(self):
+        return self.train(False)
+model = Model(4, 4)
+assert model.train() is model and model.eval() is model and not model.training
+model.train()
+with flatline.phase("evaluation"):
+    model.eval()
+assert model.train().training
+"""
+
+
+@needs_torch
+def test_an_evaluation_is_marked_once_whoever_switches_the_model(run, rings):
+    """A library's own `eval`, and a framework that has marked its evaluation already."""
+    done = run(SWITCHES)
+    assert done.returncode == 0, done.stderr
+    left = left_of_parent(rings)
+    assert entered(left) == ["evaluation", "evaluation"]
+    assert told(left, "phase-leave") == ["evaluation", "evaluation"]
+    assert not left.open
+
+
 @needs_torch
 def test_a_model_that_is_compiled_whole_may_still_move_and_switch_its_parts(run):
     done = run("""

@@ -1076,33 +1076,32 @@ def first_step(optimizer: "Any", recorder: "Recorder") -> None:
 
 
 def after_module(module: "Any", recorder: "Recorder") -> None:
-    """Evaluation: from `eval()` of a model that was told to train before, until it is told to train again."""
+    """Evaluation: from `eval()` of a model that was told to train before, until it is told to train again. What a
+    framework has marked as one itself is not marked twice."""
     after_phases(module, recorder)
-    train, evaluate = module.Module.train, module.Module.eval
+    train = module.Module.train
     root = []  # type: list[int]
     inside = []  # type: list[int]
     evaluated = []  # type: list[int]
 
-    def told_train(self: "Any", mode: bool = True) -> "Any":
-        if inside or not mode or is_compiling():  # it goes through all modules of the model
+    def told(self: "Any", mode: bool = True) -> "Any":
+        if inside or is_compiling():  # it goes through all modules of the model
             return train(self, mode)
-        root[:] = [id(self)]
-        if evaluated:
-            evaluated.clear()
-            recorder.leave("phase", "evaluation")
+        if mode:
+            root[:] = [id(self)]
+            if evaluated:
+                evaluated.clear()
+                recorder.leave("phase", "evaluation")
+        elif not evaluated and root == [id(self)] and not recorder.ring.open.get((b"phase", b"evaluation")):
+            evaluated.append(1)  # by `eval()`, or by what a library has in its place
+            recorder.enter("phase", "evaluation")
         inside.append(1)
         try:
             return train(self, mode)
         finally:
             inside.clear()
 
-    def told_eval(self: "Any") -> "Any":
-        if not evaluated and not inside and not is_compiling() and root == [id(self)]:
-            evaluated.append(1)
-            recorder.enter("phase", "evaluation")
-        return evaluate(self)
-
-    module.Module.train, module.Module.eval = like(told_train, train), like(told_eval, evaluate)
+    module.Module.train = like(told, train)
 
 
 def like(wrapper: "Any", wrapped: "Any") -> "Any":
@@ -1125,10 +1124,16 @@ AFTER = {
     "torch.utils.data.dataloader": after_dataloader,
 }
 PHASES = {  # what is called seldom, and can take its time
+    "accelerate.accelerator": [
+        ("Accelerator.prepare", "prepare"),
+        ("Accelerator.save_state", "save state"),
+        ("Accelerator.load_state", "load state"),
+    ],
     "argparse": [("ArgumentParser.parse_known_args", "parse arguments")],
     "huggingface_hub._snapshot_download": [("snapshot_download", "download")],
     "huggingface_hub.file_download": [("hf_hub_download", "download")],
     "logging.config": [("dictConfig", "set up logging"), ("fileConfig", "set up logging")],
+    "safetensors.torch": [("save_file", "save weights"), ("load_file", "load weights")],
     "torch._inductor.compile_fx": [("compile_fx", "compile")],
     "torch.distributed.distributed_c10d": [
         ("init_process_group", "init_process_group"),
@@ -1138,7 +1143,15 @@ PHASES = {  # what is called seldom, and can take its time
     "torch.nn.modules.module": [("Module.to", "model to device"), ("Module.cuda", "model to device")],
     "torch.serialization": [("save", "torch.save"), ("load", "torch.load")],
     "torch.utils.data.dataloader": [("DataLoader.__iter__", "start DataLoader")],
+    "transformers.trainer": [
+        ("Trainer.evaluate", "evaluation"),
+        ("Trainer.predict", "evaluation"),
+        ("Trainer._save_checkpoint", "save checkpoint"),
+    ],
 }
+for _name in ("lightning.pytorch", "pytorch_lightning"):  # the same under two names
+    PHASES[_name + ".loops.evaluation_loop"] = [("_EvaluationLoop.run", "evaluation")]
+    PHASES[_name + ".trainer.trainer"] = [("Trainer.save_checkpoint", "save checkpoint")]
 for _name in PHASES:
     AFTER.setdefault(_name, after_phases)
 
