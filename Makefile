@@ -6,6 +6,7 @@ STAMP  := .make
 APT    := acl fuse3 gdb nodejs chromium gcc libc6-dev python3 iproute2 lsof net-tools procps psmisc strace \
           busybox fish mksh zsh munge slurm-client slurmctld slurmd
 TORCH  := torch==2.13.0
+FRAMEWORKS := lightning pytorch-lightning transformers accelerate
 # One core is left to the programs under test on larger machines; two workers suit the smallest.
 WORKERS ?= 2
 
@@ -32,13 +33,22 @@ $(STAMP)/test-packages: $(STAMP)/venv
 	  echo "$(TORCH) could not be installed: the tests that need it will be skipped"
 	@mkdir -p $(STAMP) && touch $@
 
+# An environment of its own that sees the tests': numpy, which comes along, starts threads wherever torch is imported.
+$(STAMP)/frameworks: $(STAMP)/test-packages
+	@$(BIN)/python -m venv --without-pip $@
+	@$(BIN)/python -c 'import sysconfig as s; print(s.get_path("purelib"))' > $$(echo $@/lib/python3.*/site-packages)/tests.pth
+	@$(BIN)/python -c 'import torch' 2>/dev/null && \
+	  $(BIN)/pip --python $@/bin/python install --quiet --disable-pip-version-check $(FRAMEWORKS) || \
+	  echo "no torch, or $(FRAMEWORKS) could not be installed: the tests that need them will be skipped"
+	@touch $@
+
 system-packages:
 	@tests/system-packages.sh $(APT)
 
 demo: $(STAMP)/venv  ## a job that is really stuck, its bundle, its cause, its report
 	@$(BIN)/flatline demo
 
-test: system-packages $(STAMP)/test-packages lint  ## every package, then lint, types and all tests
+test: system-packages $(STAMP)/test-packages $(STAMP)/frameworks lint  ## every package, then lint, types and all tests
 	$(BIN)/python tests/run_all.py -n $(WORKERS) --dist worksteal
 
 lint: $(STAMP)/test-packages  ## ruff and pyright

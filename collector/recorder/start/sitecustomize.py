@@ -879,13 +879,18 @@ class Phase:
 
 
 class Providing:
-    """Last on sys.meta_path: gives ``import flatline`` where nobody else has it."""
+    """Last on sys.meta_path: gives ``import flatline`` where nobody else has it, and ``flatline.integrations``."""
 
     @classmethod
     def find_spec(cls, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name != "flatline":
             return None
-        return type(sys.__spec__)(name, cls, origin="the recorder of flatline")
+        spec = type(sys.__spec__)(name, cls, origin="the recorder of flatline", is_package=True)
+        root = os.path.abspath(__file__)
+        for _ in ("start", "recorder", "collector", "the package, or the folder of its source"):
+            root = os.path.dirname(root)
+        spec.submodule_search_locations = [root, root + "/flatline"]
+        return spec
 
     @staticmethod
     def create_module(spec: "Any") -> "Any":
