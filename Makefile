@@ -42,13 +42,18 @@ $(STAMP)/frameworks: $(STAMP)/test-packages
 	  echo "no torch, or $(FRAMEWORKS) could not be installed: the tests that need them will be skipped"
 	@touch $@
 
+$(STAMP)/conda: $(STAMP)/test-packages
+	@$(BIN)/python -m venv --without-pip $@
+	@tests/conda.sh $(BIN)/pip $@ || echo "conda's code could not be installed: the tests that need it will be skipped"
+	@touch $@
+
 system-packages:
 	@tests/system-packages.sh $(APT)
 
 demo: $(STAMP)/venv  ## a job that is really stuck, its bundle, its cause, its report
 	@$(BIN)/flatline demo
 
-test: system-packages $(STAMP)/test-packages $(STAMP)/frameworks lint  ## every package, then lint, types and all tests
+test: system-packages $(STAMP)/test-packages $(STAMP)/frameworks $(STAMP)/conda lint  ## every package, then lint, types and all tests
 	$(BIN)/python tests/run_all.py -n $(WORKERS) --dist worksteal
 
 lint: $(STAMP)/test-packages  ## ruff and pyright

@@ -13,7 +13,7 @@ import pytest
 from flatline.collector.packages import distributions, integrity, reader
 from flatline.collector.probes.packages import Packages
 from job_view import artefacts, gaps, rows, target_of, view_of
-from python_jobs import ASK, JOB, answered, freeze, install, key, listed, look, make_venv, run_job
+from python_jobs import ASK, JOB, answered, freeze, install, key, listed, look, make_prefix, make_venv, run_job
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_a_direct_url_that_is_garbage_breaks_nothing(text, venv, here, start):
 
 
 def test_what_conda_installed_is_listed_beside(here, start):
-    python, site = _own_prefix(here / "env")
+    python, site = make_prefix(here / "env")
     install(site, "numpy", "2.0")
     meta = here / "env" / "conda-meta"
     meta.mkdir()
@@ -197,22 +197,6 @@ def test_what_conda_installed_is_listed_beside(here, start):
     ]
     conda = next(str(one.content) for one in artefacts(items) if one.path == "raw/conda-list-1.txt")
     assert conda == "cuda-cudart=12.4.127=h99ab3db_0\nnumpy=2.0=py311_0\n"
-
-
-def _own_prefix(folder):
-    """A Python with a prefix of its own, no venv, as conda makes them."""
-    base = Path(sys.base_prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    if not (base / "os.py").exists() or not (base / "lib-dynload").exists():
-        pytest.skip("the standard library is not where it usually is")
-    library = folder / "lib" / base.name
-    (library / "site-packages").mkdir(parents=True)
-    for entry in base.iterdir():
-        if entry.name not in ("site-packages", "dist-packages", "lib-dynload"):
-            (library / entry.name).symlink_to(entry)
-    shutil.copytree(base / "lib-dynload", library / "lib-dynload")
-    (folder / "bin").mkdir()
-    shutil.copy(Path(sys.executable).resolve(), folder / "bin" / base.name)
-    return folder / "bin" / base.name, library / "site-packages"
 
 
 # --- bounds ---
