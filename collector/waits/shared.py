@@ -39,11 +39,16 @@ def device_number(device: str) -> str:
 
 
 def who_maps(proc: ProcFS, files: Collection[File], first: Sequence[int], limit_s: float) -> Mappers:
-    """Ask the processes in `first`, then all others. Needs ptrace rights on each of them."""
+    """Ask the processes in `first`, then all others. Needs ptrace rights on each of them.
+
+    One that refuses makes the answer incomplete, unless it is older than all of `first`: memory of theirs it can not
+    have inherited (a host's first process and its daemons show nothing to anybody in some containers).
+    """
     mappers = Mappers({file: {} for file in files}, is_complete=not blindness(proc))
     deadline, patience = time.monotonic() + limit_s, Patience(each_s=0.3, total_s=limit_s)
     everyone = proc.numbers()
     others = everyone if isinstance(everyone, list) else []
+    since = min((stat.start_ticks for pid in first if isinstance(stat := proc.stat(pid), Stat)), default=0)
     for pid in dict.fromkeys([*first, *others]):
         stat = proc.stat(pid)
         if pid == os.getpid() or isinstance(stat, Unread) or stat.is_kernel_thread or stat.state in ("Z", "X"):
@@ -51,7 +56,7 @@ def who_maps(proc: ProcFS, files: Collection[File], first: Sequence[int], limit_
         text = Unread("error", "no time left")
         if time.monotonic() < deadline:
             text = patience.read(lambda pid=pid: proc.text(pid, "maps", limit=LARGE))
-        if isinstance(text, Unread) or len(text) >= LARGE:
+        if (isinstance(text, Unread) or len(text) >= LARGE) and stat.start_ticks >= since:
             mappers.is_complete &= not isinstance(proc.stat(pid), Stat)
         if not isinstance(text, Unread):
             _note(mappers, pid, text)

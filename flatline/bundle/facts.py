@@ -482,7 +482,8 @@ class Futex:
     mapped_by: tuple[str, ...] | None = None
     """Of a shared futex: the other living processes that are known to have it mapped."""
     all_asked: bool | None = None
-    """Whether every process of the host showed what it has mapped: then `mapped_by` has no further ones."""
+    """Whether every process that is not older than the job showed what it has mapped: then `mapped_by` has no further
+    ones."""
     held_by: tuple[str, ...] | None = None
     """Of a lock of multiprocessing: the processes whose own object says that they hold it; None: one of those that have
     it mapped could not be asked."""

@@ -301,15 +301,21 @@ def test_who_shares_a_mapping_is_found_by_device_and_inode_not_by_name(run, tmp_
     assert set(found.of[mapping.device, mapping.inode]) == {pids["a"]}
 
 
-def test_that_nobody_shares_it_is_not_said_while_a_process_hides_its_maps(run, monkeypatch):
-    pid = run("ready(); time.sleep(600)")
-    text, hidden = ProcFS.text, os.getppid()
+def test_that_nobody_shares_it_is_not_said_while_a_process_that_may_hides_its_maps(run, monkeypatch):
+    older, pid, younger = (run("ready(); time.sleep(600)") for _ in range(3))
     from flatline.collector.linux.procfs import Unread
 
-    monkeypatch.setattr(
-        ProcFS, "text", lambda self, *parts, **options: Unread("denied") if parts == (hidden, "maps") else text(self, *parts, **options)
-    )
-    assert not shared.who_maps(ProcFS(), [("00:01", 1)], [pid], 5.0).is_complete
+    text = ProcFS.text
+
+    def is_complete(hidden: int) -> bool:
+        hide = {(hidden, "maps"), (1, "maps")}
+        monkeypatch.setattr(
+            ProcFS, "text", lambda self, *parts, **options: Unread("denied") if parts in hide else text(self, *parts, **options)
+        )
+        return shared.who_maps(ProcFS(), [("00:01", 1)], [pid], 5.0).is_complete
+
+    assert not is_complete(younger)
+    assert is_complete(older)  # it cannot have inherited anything of theirs
 
 
 def test_device_numbers_are_those_of_the_other_tables():
