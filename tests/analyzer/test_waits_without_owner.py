@@ -298,6 +298,16 @@ def test_a_store_that_nobody_keeps_is_looked_for():
     assert "where nobody answers" in job.edge(12).text
 
 
+def test_a_rank_without_any_connection_finds_no_store_though_only_the_script_knows_the_port():
+    job = one(role="rank")
+    job.add("fds", Fd("h1/12", 0, "null", "/dev/null"))
+    job.add("sockets", Socket(7, "unix"))
+    job.thread(12, syscall=SLEEP, switches=LOOP, stacks=JOINS)
+    edge = job.edge(12)
+    assert (edge.kind, edge.strength, edge.resource) == ("rendezvous", "strong", None)
+    assert "looks for the store of rank 0, where nobody answers" in edge.text
+
+
 @pytest.mark.parametrize(("guest", "resource"), [("h1/12", "ranks of its world"), ("h1/99", None)])
 def test_a_store_to_which_nobody_else_has_come(guest, resource):
     """How many ranks there are is often set by the script, after its environment was made."""
@@ -308,6 +318,22 @@ def test_a_store_to_which_nobody_else_has_come(guest, resource):
     job.add("sockets", Socket(9, "inet", state="ESTABLISHED", local="127.0.0.1:29500", remote="127.0.0.1:41000"))
     job.thread(12, syscall=SLEEP, switches=LOOP, stacks=JOINS)
     assert (job.edge(12).resource == "ranks of its world") is (resource is not None)
+
+
+@pytest.mark.parametrize(("function", "guests", "says"), [
+    ("c10d::TCPStore::doWait", (), "none of which has come to its store"),
+    ("c10d::TCPStore::doWait", ("h1/99",), "waits in c10d::TCPStore::doWait for the other ranks"),
+    ("c10d::detail::(anonymous namespace)::SocketConnectOp::run", None, "where nobody answers"),
+])  # fmt: skip
+def test_a_store_that_the_script_makes_itself_is_known_by_its_c_frames(function, guests, says):
+    job = one(role="rank")
+    job.add("fds", Fd("h1/12", 3, "socket", "socket:[8]", 8))
+    job.add("fds", Fd("h1/12", 4, "socket", "socket:[9]", 9, peers=(*(guests or ()), "h1/12")))
+    job.add("sockets", Socket(8, "inet", state="CLOSE" if guests is None else "LISTEN", local="[::]:29500"))
+    job.add("sockets", Socket(9, "inet", state="CLOSE" if guests is None else "ESTABLISHED", local="127.0.0.1:29500"))
+    job.thread(12, syscall=SLEEP, stacks=(MAIN,))
+    job.add("frames", Frame("h1/12/12", 900, 0, function, module="libtorch_cpu.so", kind="native"))
+    assert says in job.edge(12).text
 
 
 @pytest.mark.parametrize("call", ["openat", "newfstatat", "statx"])

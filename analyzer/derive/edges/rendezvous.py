@@ -18,19 +18,30 @@ STORE_FRAMES = frozenset({
 })  # fmt: skip
 
 
+STORE_CALLS = re.compile(r"^c10d::(TCPStore|PrefixStore)::(wait|doWait|get|doGet)\b")
+CONNECTS = re.compile(r"^c10d::(detail::Socket::connect|detail::\(anonymous namespace\)::SocketConnectOp|tcputil::connect)\b")
+"""A script that makes its TCPStore itself has no frame of Python there: what it waits in are these."""
+
+
 def find_rendezvous(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """A rank that is still joining: the store it looks for does not answer, or it waits there for those to come."""
     found = known_wait(scene.stack(thread.id))
-    if found is None or found[0].kind not in ("rendezvous", "collective") or not _joins(scene, thread):
-        return
-    frame = found[1]
+    if found is not None and found[0].kind in ("rendezvous", "collective") and _joins(scene, thread):
+        yield from _joining(scene, thread, found[1])
+    elif found is None and (frame := _native(scene, thread, CONNECTS)) and not _is_connected(scene, thread, None):
+        yield _unanswered(scene, thread, frame, None)
+    elif found is None and (frame := _native(scene, thread, STORE_CALLS)):
+        if listening := _store_without_guests(scene, thread):
+            yield _to_guests(scene, thread, frame, listening)
+
+
+def _joining(scene: Scene, thread: Thread, frame: Frame) -> Iterator[WaitEdge]:
     address, port = (scene.env(thread.process, name) for name in ("MASTER_ADDR", "MASTER_PORT"))
-    store = f"{address or '?'}:{port or '?'}"
     in_store = any(f.function in STORE_FRAMES for f in scene.stack(thread.id))
-    if in_store and port and not _is_connected(scene, thread, port):
-        yield _unanswered(scene, thread, frame, store, port)
+    if in_store and not _is_connected(scene, thread, port):
+        yield _unanswered(scene, thread, frame, port)
     elif missing := _missing(scene, thread):
-        yield _to_missing(scene, thread, frame, store, missing)
+        yield _to_missing(scene, thread, frame, f"{address or '?'}:{port or '?'}", missing)
     elif nodes := _nodes(scene, thread):
         yield _to_nodes(scene, thread, frame, nodes)
     elif listening := _store_without_guests(scene, thread):
@@ -43,23 +54,32 @@ def _joins(scene: Scene, thread: Thread) -> bool:
                for f in scene.stack(thread.id))  # fmt: skip
 
 
-def _sockets_at(scene: Scene, thread: Thread, port: str) -> list[Socket]:
-    ends = [(s, s.local or "", s.remote or "") for s in scene.sockets_of(thread.process)]
-    return [s for s, local, remote in ends if local.endswith(f":{port}") or remote.endswith(f":{port}")]
+def _native(scene: Scene, thread: Thread, names: re.Pattern[str]) -> Frame | None:
+    if thread.liveness not in ("frozen", "polling"):
+        return None
+    return next((frame for frame in scene.native_stack(thread.id) if names.search(frame.function)), None)
 
 
-def _is_connected(scene: Scene, thread: Thread, port: str) -> bool:
+def _sockets_at(scene: Scene, thread: Thread, port: str | None) -> list[Socket]:
+    """Its connections with that port at either end; all, where the script has set the port after its start."""
+    ends = [(s, s.local or "", s.remote or "") for s in scene.sockets_of(thread.process) if s.family != "unix"]
+    return [s for s, *names in ends if port is None or any(name.endswith(f":{port}") for name in names)]
+
+
+def _is_connected(scene: Scene, thread: Thread, port: str | None) -> bool:
     """Unknown descriptors count as connected: then nothing is claimed of the store."""
     if not scene.store.collected("sockets") or not scene.fds_of(thread.process):
         return True
     return any(s.state in ("ESTABLISHED", "LISTEN") for s in _sockets_at(scene, thread, port))
 
 
-def _unanswered(scene: Scene, thread: Thread, frame: Frame, store: str, port: str) -> WaitEdge:
+def _unanswered(scene: Scene, thread: Thread, frame: Frame, port: str | None) -> WaitEdge:
     tries = next((s for s in _sockets_at(scene, thread, port) if s.state == "SYN_SENT"), None)
     how = "its connection gets no answer" if tries is not None else "it has no connection and tries again"
-    return edge(scene, thread, f"socket:{host_of_id(thread.process)}/{store}", "rendezvous", "strong",
-                f"looks for the store of rank 0 at {store}, where nobody answers", owner="outside", inside_job=False,
+    store = f"{scene.env(thread.process, 'MASTER_ADDR') or '?'}:{port}" if port else tries.remote if tries else None
+    at = f" at {store}" if store else ""
+    return edge(scene, thread, f"socket:{host_of_id(thread.process)}/{store or 'store'}", "rendezvous", "strong",
+                f"looks for the store of rank 0{at}, where nobody answers", owner="outside", inside_job=False,
                 reason=f"its stack is in {frame.function}; {how}", resource=store, rows=(frame, tries))  # fmt: skip
 
 
