@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from flatline.bundle.facts import Fd, Socket, Strength, Thread, WaitEdge
+from flatline.bundle.facts import Fd, Frame, Process, Socket, Strength, Thread, WaitEdge
 
 from ..known import POLLS, known_wait
 from ..scene import Scene, host_of_id
 from .bystanders import others_of, runs_loop, threads_where
-from .draw import called, edge
+from .draw import called, edge, living, seen_in
 from .futexes import is_blocked_for_ever, wakers_by_signal
 from .sockets import peers_of, socket_name, to_remote, within
 
@@ -59,11 +59,16 @@ def find_watched_peer(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
 def find_watched_pipe(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """A poll of a few pipes alone, as when the output of a child is read: who has the other end has to act."""
     found = known_wait(scene.stack(thread.id))
-    if found is not None and found[0].whom in CHILDREN:
+    ended = found is not None and found[0].whom == "child" and _has_ended(scene.children_of(thread.process))
+    if found is not None and found[0].whom in CHILDREN and not ended:
         return  # whose end it is, or what all of it is, the stack says better
     watched = _watched(scene, thread)
     call = thread.syscall
     if call is None or not watched or len(watched) > MAX_PEERS or any(fd.kind not in PIPES for fd in watched):
+        return
+    holders = {peer for fd in watched for peer in fd.peers or () if peer != thread.process}
+    if found is not None and ended and len(holders) == 1:
+        yield _to_heir(scene, thread, found[1], holders.pop(), watched)
         return
     strength: Strength = "strong" if len(watched) == 1 else "suggested"
     for fd in watched:
@@ -74,6 +79,20 @@ def find_watched_pipe(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
         yield edge(scene, thread, node, "pipe-read", strength, text, owner="process" if peer else "unknown",
                    inside_job=scene.in_job(peer) if peer else None, resource=f"a pipe (its descriptor {fd.fd})",
                    reason=f"blocked in {call.name}, which watches this pipe", rows=(fd,))  # fmt: skip
+
+
+def _has_ended(children: Sequence[Process]) -> bool:
+    return bool(children) and not living(children)
+
+
+def _to_heir(scene: Scene, thread: Thread, frame: Frame, holder: str, watched: Sequence[Fd]) -> WaitEdge:
+    """The output of a child ends when the last process that has the pipe closes it: also one that the child left."""
+    who = called(scene, holder, thread)
+    return edge(scene, thread, f"process:{holder}", "pipe-read", "strong",
+                f"reads all the output of a child that has ended, which {who} still holds open", owner="process",
+                inside_job=scene.in_job(holder), resource=f"the output of an ended child, held open by {who}",
+                reason=f"{seen_in(frame)}; its children have ended, and {who} alone has the other end of the pipe",
+                rows=(frame, *watched))  # fmt: skip
 
 
 def find_loop_thread(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
