@@ -19,7 +19,9 @@ STORE_FRAMES = frozenset({
 
 
 STORE_CALLS = re.compile(r"^c10d::(TCPStore|PrefixStore)::(wait|doWait|get|doGet)\b")
-CONNECTS = re.compile(r"^c10d::(detail::Socket::connect|detail::\(anonymous namespace\)::SocketConnectOp|tcputil::connect)\b")
+CONNECTS = re.compile(
+    r"^c10d::(detail::Socket::connect|detail::\(anonymous namespace\)::SocketConnectOp|tcputil::connect)\b"
+)
 """A script that makes its TCPStore itself has no frame of Python there: what it waits in are these."""
 
 
@@ -30,9 +32,12 @@ def find_rendezvous(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
         yield from _joining(scene, thread, found[1])
     elif found is None and (frame := _native(scene, thread, CONNECTS)) and not _is_connected(scene, thread, None):
         yield _unanswered(scene, thread, frame, None)
-    elif found is None and (frame := _native(scene, thread, STORE_CALLS)):
-        if listening := _store_without_guests(scene, thread):
-            yield _to_guests(scene, thread, frame, listening)
+    elif (
+        found is None
+        and (frame := _native(scene, thread, STORE_CALLS))
+        and (listening := _store_without_guests(scene, thread))
+    ):
+        yield _to_guests(scene, thread, frame, listening)
 
 
 def _joining(scene: Scene, thread: Thread, frame: Frame) -> Iterator[WaitEdge]:
