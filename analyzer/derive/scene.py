@@ -31,7 +31,7 @@ from flatline.bundle.facts import (
 
 from ..case import FactStore
 from ..frames import Stack
-from .told import processes_told, roles_told, threads_told
+from .told import processes_told, roles_told, starts_told, threads_told
 
 Row = TypeVar("Row")
 _LIBRARY_PATHS = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "<__array_function__", "<string>/")
@@ -89,6 +89,7 @@ class Scene:
         self.processes |= {told.id: told for told in processes_told(self.threads.values(), self.processes)}
         roles = {told.id: told for told in roles_told(self.processes, self.threads.values(), self.stack)}
         self.processes |= roles
+        self.processes |= {told.id: told for told in starts_told(self.processes, self.threads.values(), self.stack)}
         worked_out = [thread for thread in self.threads.values() if thread.process in roles]
         self.threads |= {thread.id: replace(thread, role=roles[thread.process].role) for thread in worked_out}
         for armed in store.rows("recorder_events"):  # faulthandler's handler prints; it ends no wait
@@ -125,8 +126,10 @@ class Scene:
     def all_threads_seen(self, process: str) -> bool:
         """Whether "no other thread" can be said of this process."""
         row = self.processes.get(process)
-        return row is not None and row.threads_total is not None and len(self._thread_ids.get(process, ())) >= (
-            row.threads_total
+        return (
+            row is not None
+            and row.threads_total is not None
+            and len(self._thread_ids.get(process, ())) >= (row.threads_total)
         )
 
     @cached_property

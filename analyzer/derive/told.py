@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from flatline.bundle.facts import Frame, Process, Role, Thread
+from flatline.bundle.facts import Frame, Process, Role, StartMethod, Thread
 
 from .known_wait import standard_file
 
@@ -21,6 +21,10 @@ _ROLES: tuple[tuple[str, str, Role], ...] = (
 """What the main thread of a process does that is nothing else: end of the file, function, role."""
 _STARTED: frozenset[Role] = frozenset({"dataloader-worker", "pool-worker", "resource-tracker", "compile-worker"})
 """Roles of processes that the program itself has started."""
+
+
+_CHILD_OF_FORK = frozenset({"PyOS_AfterFork_Child", "PyOS_AfterFork", "grpc_postfork_child", "run_at_forkers"})
+"""C functions that run in the child only, within the fork itself."""
 
 
 def threads_told(frames: Iterable[Frame], known: Collection[str]) -> Iterator[Thread]:
@@ -61,6 +65,44 @@ def roles_told(
         if role in _STARTED and row.ppid is None and len(parents[key]) == 1:
             row = replace(row, ppid=parents[key][0].pid)
         yield row
+
+
+def starts_told(
+    processes: Mapping[str, Process], threads: Iterable[Thread], stack_of: Callable[[str], Sequence[Frame]]
+) -> Iterator[Process]:
+    """The processes of which a stack, or a list beside that of their parent, says how they were started."""
+    unknown = (t for t in threads if t.process in processes and processes[t.process].start_method == "unknown")
+    told = {t.process: how for t in unknown if (how := _start(stack_of(t.id))) is not None}
+    for process, how in told.items():
+        yield replace(processes[process], start_method=how)
+    programs: dict[tuple[str, tuple[str, ...]], list[Process]] = {}
+    for row in processes.values():
+        if row.is_python and row.argv and len(row.argv) > 1:
+            programs.setdefault((row.host, row.argv), []).append(row)
+    for rows in programs.values():
+        threaded = [row for row in rows if row.threads_total != 1 and row.state not in ("Z", "X")]
+        for row in rows:
+            copied = row.ppid in {other.pid for other in rows}
+            beside = row.ppid is None and row.threads_total == 1 and len(threaded) == 1
+            if row.start_method == "unknown" and row.id not in told and (copied or beside):
+                yield replace(row, start_method="fork", ppid=row.ppid or threaded[0].pid)
+
+
+def _start(stack: Sequence[Frame]) -> StartMethod | None:
+    """Below ``Popen._launch`` a child runs what it was made for; its parent is there only to call fork."""
+    for depth, frame in enumerate(stack):
+        if frame.kind == "native":
+            if frame.function in _CHILD_OF_FORK:
+                return "fork"
+            continue
+        file = _file(frame)
+        if file.endswith("multiprocessing/popen_fork.py") and frame.function == "_launch":
+            return "fork" if any(f.kind == "python" for f in stack[:depth]) else None
+        if file.endswith("multiprocessing/spawn.py") and frame.function in ("spawn_main", "_main"):
+            return "spawn"
+        if file.endswith("multiprocessing/forkserver.py") and frame.function == "_serve_one":
+            return "forkserver"
+    return None
 
 
 def _role(stack: Sequence[Frame]) -> Role | None:

@@ -20,7 +20,7 @@ _BEGINS = re.compile(
     r"\*? ?Thread \d{1,9} \(|#\d{1,5} +\S|\[New (?:LWP|Thread) |\[Thread debugging using|\[Switching to thread"
     r"|TID \d{1,10}:|PID \d{1,10} - |Attaching to (?:program|process)|Traceback \(most recent call first\):"
     r"|Id +Target Id|\*? ?\d{1,6} +(?:Thread|LWP) "
-    r"|(?:thread apply all|t a a) (?:py-)?bt|(?:py-)?bt(?: full)?$|thread \d{1,6}$"
+    r"|(?:thread apply all|t a a) (?:py-)?bt|(?:py-)?bt(?: full)?$|thread \d{1,6}$|info threads$"
 )
 _TID = re.compile(r"TID (?P<tid>\d{1,10}):$")
 _PID = re.compile(
@@ -49,9 +49,20 @@ _POSITION = re.compile(r"[A-Za-z_][\w:]{0,200} \(.{0,4000}\) at \S{1,4096}:\d{1,
 _PYTHON = re.compile(r"Traceback \(most recent call first\):$")
 _PYTHON_FRAME = re.compile(r'File "(?P<file>[^"\n]{0,4096})", line (?P<line>\d{1,9}), in (?P<name>\S.{0,400})$')
 _OLD_FRAME = re.compile(
-    r"#(?P<depth>\d{1,5}) (?:\(?Frame 0x[0-9a-f]{1,16}|<[^>]{1,100}>), for file (?P<file>.{1,4096}), "
-    r"line (?P<line>\d{1,9}), in (?P<name>[^\s(]{1,400})"
+    r"#(?P<depth>\d{1,5}) +(?:\(?Frame 0x[0-9a-f]{1,16}, for |<[^>]{1,100}>, for |\()file (?P<file>.{1,4096}), "
+    r"line (?P<line>\d{1,9}), in (?P<name>[^\s()]{1,400})"
 )
+_EVALUATED = re.compile(
+    r"=(?:Frame 0x[0-9a-f]{1,16}|<frame at remote 0x[0-9a-f]{1,16}>), for file (?P<file>.{1,4096}?), "
+    r"line (?P<line>\d{1,9}), in (?P<name>[^\s()]{1,400})"
+)
+"""Before Python 3.11 the interpreter's C frame has Python's among its arguments, which python-gdb.py prints."""
+_CUT = re.compile(
+    r"(?:\.{2,6}|…|\[\.{3}\]|\(\.{3}\)|<(?:snip|omitted|\.{3})>|\[(?:snip|omitted)\]|-+ ?(?:snip|8<) ?-+)$", re.I
+)
+"""Where whoever pasted it has left frames out."""
+_LIST = re.compile(r"info threads$|Id +Target Id\b")
+_STACK_ASKED = re.compile(r"(?:bt|where|backtrace)(?: full| -?\d{1,6})?$")
 _PYTHON_ASIDE = re.compile(
     r"<built-in method \w|Waiting for (?:a lock|the GIL)|Garbage-collecting|Unable to locate python frame|"
     r"<method-wrapper|"
@@ -72,6 +83,12 @@ class _Dump:
     frames: int = 0
     listed: set[int] = field(default_factory=set)
     """Lines of the threads of which ``info threads`` has told the innermost frame."""
+    current: StackOfThread | None = None
+    """The one that ``info threads`` has marked: whose frames a ``bt`` prints."""
+    list_asked: bool = False
+    """Whether ``info threads`` itself is there, or the head of its list."""
+    numbers: set[int] = field(default_factory=set)
+    """gdb's own counts of the threads of that list."""
     certain: bool = False
     """Whether a line was seen that nobody but such a tool prints."""
 
@@ -92,6 +109,8 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     if not dump.frames or not (dump.certain or dump.frames > 1):
         return None
     _find_main(dump)
+    if dump.list_asked and dump.numbers == set(range(1, len(dump.numbers) + 1)):
+        dump.stacks.last.known["threads_total"] = len(dump.numbers)
     return Parsed(end, dump.stacks.rows(), frozenset({"frames"}), dump.stacks.about())
 
 
@@ -104,7 +123,11 @@ def _take(dump: _Dump, line: Line, bare: str) -> bool:
         taken = take(dump, line, bare)
         if taken is not None:
             return taken
-    if _ASIDE.match(bare) or (not dump.frames and _POSITION.match(bare)):
+    if _STACK_ASKED.match(bare) and dump.current is not None:
+        _go_to(dump, dump.current)
+        return True
+    dump.list_asked |= bool(_LIST.match(bare))
+    if _ASIDE.match(bare) or (not dump.frames and _POSITION.match(bare)) or (dump.frames and _CUT.match(bare)):
         return True
     return bool(dump.frames or dump.frame.text) and _is_below_frame(line)
 
@@ -158,6 +181,15 @@ def _take_head(dump: _Dump, line: Line, bare: str) -> bool | None:
     return True
 
 
+def _go_to(dump: _Dump, thread: StackOfThread) -> None:
+    """What follows are all frames of a thread of which only the innermost was listed before."""
+    _close(dump)
+    if thread.line in dump.listed:
+        thread.frames.clear()
+        dump.listed.remove(thread.line)
+    dump.thread, dump.in_python, dump.depth, dump.current = thread, False, -1, None
+
+
 def _take_listed(dump: _Dump, line: Line, bare: str) -> bool | None:
     """A line of ``info threads``: a thread and its innermost frame."""
     found = _LISTED.match(bare)
@@ -171,6 +203,9 @@ def _take_listed(dump: _Dump, line: Line, bare: str) -> bool | None:
         line, tid=head.tid, pthread=head.pthread, name=head.name, is_main=head.number == 1
     )  # fmt: skip
     dump.listed.add(dump.thread.line)
+    dump.numbers.add(int(found["number"]))
+    if found["current"].startswith("*"):
+        dump.current = dump.thread
     dump.certain, dump.depth = True, 0
     dump.frame.begin(f"#0  {found['frame']}", line)
     return True
@@ -189,6 +224,12 @@ def _take_python(dump: _Dump, line: Line, bare: str) -> bool | None:
         return True
     old = _OLD_FRAME.match(bare)
     if old:
+        goes_on = bool(dump.frame.text) or 0 <= dump.depth < int(old["depth"])
+        _close(dump)
+        if goes_on and not dump.in_python and dump.thread is not None:
+            _add_python(dump, old, line)
+            dump.depth = int(old["depth"])
+            return True
         if dump.thread is not None and dump.thread.frames and not dump.in_python:
             dump.thread.beside, dump.thread.frames = dump.thread.frames, []
         dump.in_python = dump.certain = True
@@ -208,6 +249,8 @@ def _take_frame(dump: _Dump, line: Line, bare: str) -> bool | None:
     if depth is None:
         return None
     _close(dump)
+    if depth == 0 and dump.current is not None and dump.thread is not None and dump.thread.line in dump.listed:
+        _go_to(dump, dump.current)
     if gdb_frame(bare) is None and bare.count("(") <= bare.count(")"):
         return False
     if dump.in_python:
@@ -230,7 +273,19 @@ def _close(dump: _Dump) -> None:
         dump.thread.add(frame, dump.frame.line)
         dump.frames += 1
         dump.certain |= "0x" in dump.frame.text
+        evaluated = _EVALUATED.search(dump.frame.text)
+        if evaluated:
+            _add_python(dump, evaluated, dump.frame)
     dump.frame.text = ""
+
+
+def _add_python(dump: _Dump, found: re.Match[str], where: Line | FrameText) -> None:
+    """A frame of Python among those of C."""
+    if dump.thread is not None:
+        number = where.number if isinstance(where, Line) else where.line
+        dump.thread.add(RawFrame(found["name"], found["file"], int(found["line"])), number)
+        dump.frames += 1
+        dump.stacks.last.known["is_python"] = True
 
 
 def _find_main(dump: _Dump) -> None:

@@ -1,13 +1,14 @@
 """Lists of processes: ps in all its formats, and what top prints.
 
-The headline names the columns. Without it the rows are known by their shape, in the formats that people paste: those of
+The headline names the columns; where a filter took it away, the command above does (``ps -eo pid,stat,cmd | grep D``).
+Without both the rows are known by their shape, in the formats that people paste: those of
 ``ps aux``, ``ps -ef``, ``ps -eLf`` and top, and a column of numbers beside a drawn tree.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flatline.bundle.facts import Host, Process, Thread
@@ -15,6 +16,7 @@ from flatline.bundle.facts import Host, Process, Thread
 from .columns import split_row
 from .interface import HOST, LOOKAHEAD, Line, Lines, Parsed, Parser
 from .process_rows import Listed, listed, state_of
+from .prompts import command_in
 
 _WORDS = (
     r"USER|UID|PID|TGID|PPID|PGID|PGRP|SID|SESS|TPGID|LWP|SPID|TID|NLWP|THCNT|C|%CPU|CPU|%MEM|MEM|VSZ|RSS|RSZ|SZ|SIZE|"
@@ -31,6 +33,7 @@ _TIME = r"(?:\d{1,6}-)?(?:\d{1,5}:)?\d{1,6}:\d\d(?:\.\d\d)?"
 _START = r"(?:\d\d:\d\d(?::\d\d)?|[A-Z][a-z]{2} ?\d{1,2}|[A-Z][a-z]{2}\d\d|\d{4})"
 _NUMBER, _SHARE, _CLOCK = r"\d{1,10}", r"\d{1,6}(?:[.,]\d)?", r"(?:\d{1,6}-)?\d\d:\d\d:\d\d"
 _SIZE = r"[\d.,]{1,15}[kmgtp]?"
+_WCHAN = r"[a-z_]{2,30}_[a-z0-9_.]{2,40}"
 _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND"),
@@ -59,6 +62,14 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
         rf"{_NUMBER}\s+(?:pts/\d{{1,6}}|tty\w{{1,6}})\s+{_CLOCK}\s+\S",
     ),
     (
+        ("PID", "STAT", "WCHAN", "COMMAND"),
+        rf"{_NUMBER}\s+{_STATE}\s+{_WCHAN}\s+\S",
+    ),
+    (
+        ("STAT", "PID", "WCHAN", "COMMAND"),
+        rf"{_STATE}\s+{_NUMBER}\s+{_WCHAN}\s+\S",
+    ),
+    (
         ("STAT", "PID", "PPID", "COMMAND"),
         rf"{_STATE}\s+{_NUMBER}\s+{_NUMBER}\s+(?:/|\[[\w/:.-]{{1,30}}\]$)",
     ),
@@ -69,6 +80,21 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
 )  # fmt: skip
 """Rows without their headline: the columns, and how such a row begins."""
 _ROWS = tuple((columns, re.compile(pattern)) for columns, pattern in _SHAPES)
+_KEYWORDS = {
+    "s": "S", "state": "S", "stat": "STAT", "cmd": "CMD", "args": "ARGS", "command": "COMMAND", "comm": "COMMAND",
+    "ucmd": "COMMAND", "ucomm": "COMMAND", "pid": "PID", "ppid": "PPID", "tgid": "TGID", "pgid": "PGID", "pgrp": "PGID",
+    "sid": "SID", "sess": "SID", "session": "SID", "tpgid": "TPGID", "lwp": "LWP", "tid": "TID", "spid": "SPID",
+    "nlwp": "NLWP", "thcount": "NLWP", "user": "USER", "uname": "USER", "euser": "EUSER", "ruser": "RUSER",
+    "uid": "UID", "euid": "EUID", "wchan": "WCHAN", "pcpu": "%CPU", "%cpu": "%CPU", "c": "C", "cp": "CPU",
+    "pmem": "%MEM", "%mem": "%MEM", "rss": "RSS", "rssize": "RSS", "rsz": "RSZ", "vsz": "VSZ", "vsize": "VSZ",
+    "tty": "TTY", "tt": "TT", "tname": "TTY", "etime": "ELAPSED", "etimes": "TIME+", "time": "TIME", "cputime": "TIME",
+    "start": "STARTED", "start_time": "START", "stime": "STIME", "bsdstart": "START", "lstart": "LSTART",
+    "psr": "PSR", "ni": "NI", "nice": "NI", "pri": "PRI", "cls": "CLS", "f": "F", "flags": "F", "cgroup": "CGROUP",
+}  # fmt: skip
+"""What ``ps -o`` calls a column -> its headline."""
+_FORMAT = re.compile(
+    r"\s(?:-?[a-zA-Z]*o|--format)[ =]?['\"]?(?P<format>[a-z%][a-z%_]*[=:,][\w%:,= -]{0,300}?)['\"]?(?=\s*[|;>]|\s+-|$)"
+)
 _TOP = re.compile(r"top - \d\d:\d\d:\d\d up .{1,60}load average: \d")
 _SUMMARY = re.compile(r"(?:Tasks|Threads|%?Cpu\(s\)|%Cpu\d+ ?|[KMGTP]iB (?:Mem|Swap)|Mem|Swap) ?: ")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
@@ -85,9 +111,14 @@ class _List:
     """Of a drawn tree: (depth, pid) of the lines that the next one may stand below."""
     host: Host | None = None
     last: Process | None = None
+    threaded: set[str] = field(default_factory=set)
+    single: set[str] = field(default_factory=set)
+    """With and without the letter l of STAT."""
 
     def add(self, found: Listed) -> None:
         process = found.process
+        if found.has_threads is not None:
+            (self.threaded if found.has_threads else self.single).add(process.id)
         if found.depth is not None and process.ppid is None:
             process = replace(process, ppid=self._parent(found.depth, process.pid))
         elif process.ppid is None:
@@ -115,6 +146,12 @@ class _List:
         self.above.append((depth, pid))
         return parent
 
+    def rows(self) -> Iterator[Process]:
+        """Where one has the letter of several threads, those without it have one."""
+        for process in self.processes.values():
+            alone = self.threaded and process.id in self.single and process.threads_total is None
+            yield replace(process, threads_total=1) if alone else process
+
 
 def parse_ps(lines: Lines, start: int) -> Parsed | None:
     """A list with its headline, or rows that are unmistakable without one."""
@@ -125,6 +162,25 @@ def parse_ps(lines: Lines, start: int) -> Parsed | None:
         if pattern.match(head):
             return _without_head(lines, start, columns, pattern)
     return None
+
+
+def parse_asked(lines: Lines, start: int) -> Parsed | None:
+    """The prompt with ``ps -o FORMAT``, and rows below it that have lost their headline."""
+    command = command_in(lines[start].bare)
+    asked = _FORMAT.search(command.text) if command and re.match(r"(?:watch .{0,20})?ps\b", command.text) else None
+    if command is None or asked is None:
+        return None
+    words = [word.partition(":")[0].rstrip("=") for word in re.split(r"[, ]", asked["format"]) if word]
+    columns = tuple(_KEYWORDS.get(word, word.upper()) for word in words)
+    first = next((i for i in range(start + 1, min(start + 4, len(lines))) if lines[i].bare), None)
+    if first is None or not {"PID", "LWP", "TID"} & set(columns) or _HEAD.match(lines[first].bare):
+        return None
+    return _rows_of(lines, first, columns, lambda bare: _row_of(bare, columns))
+
+
+def _row_of(bare: str, columns: tuple[str, ...]) -> Mapping[str, str] | None:
+    row = split_row(bare, columns)
+    return row if row is not None and _fits(row) and row.get("PID", "0").isdecimal() else None
 
 
 def parse_top(lines: Lines, start: int) -> Parsed | None:
@@ -182,26 +238,37 @@ def _fits(row: Mapping[str, str]) -> bool:
 
 
 def _without_head(lines: Lines, start: int, columns: tuple[str, ...], pattern: re.Pattern[str]) -> Parsed | None:
+    parsed = _rows_of(lines, start, columns, lambda bare: split_row(bare, columns) if pattern.match(bare) else None)
+    if (
+        parsed is not None
+        and len(columns) <= 4
+        and len({row.pid for row in parsed.rows if isinstance(row, Process)}) < 2
+    ):
+        return None  # one line of such a shape may be anything
+    return parsed
+
+
+def _rows_of(
+    lines: Lines, start: int, columns: tuple[str, ...], row_of: Callable[[str], Mapping[str, str] | None]
+) -> Parsed | None:
     found, end = _List(), start
     for index in range(start, len(lines)):
         bare = lines[index].bare
         if not bare:
             continue
-        row = split_row(bare, columns) if pattern.match(bare) else None
+        row = row_of(bare)
         entry = listed(row, lines[index]) if row is not None else None
         if entry is None or index - end > 2:
             break
         found.add(entry)
         end = index + 1
-    if len(columns) <= 4 and len(found.processes) < 2:
-        return None  # one line of such a shape may be anything
     return _parsed(end, found, whole=False) if found.processes else None
 
 
 def _parsed(end: int, found: _List, *, whole: bool) -> Parsed:
     seen = {process.pid for process in found.processes.values()}
     collected = frozenset({"processes"}) if whole and (1 in seen or 2 in seen) and len(seen) > 2 else frozenset()
-    rows = (*([found.host] if found.host else ()), *found.processes.values(), *found.threads.values())
+    rows = (*([found.host] if found.host else ()), *found.rows(), *found.threads.values())
     threads = f", {len(found.threads)} threads" if len(found.threads) > len(found.processes) else ""
     return Parsed(end, rows, collected, f"{len(found.processes)} processes{threads}")
 
@@ -226,4 +293,5 @@ _BEGINS = re.compile(f"{_HEAD.pattern}|" + "|".join(pattern for _, pattern in _S
 PARSERS = (
     Parser("top", _TOP, parse_top),
     Parser("ps", _BEGINS, parse_ps),
+    Parser("ps", re.compile(r".{0,400}\bps\s.{0,200}[a-z]o[ =]?['\"]?[a-z%]"), parse_asked),
 )

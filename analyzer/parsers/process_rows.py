@@ -34,6 +34,8 @@ class Listed:
     """It is about one thread: the list has a line for each."""
     depth: int | None = None
     """Where a tree is drawn: how deep it stands."""
+    has_threads: bool | None = None
+    """The letter l of STAT; a list that prints no such letters has it nowhere."""
 
 
 def listed(row: Mapping[str, str], line: Line) -> Listed | None:
@@ -46,9 +48,7 @@ def listed(row: Mapping[str, str], line: Line) -> Listed | None:
         return None
     drawn = row.get("COMMAND") or row.get("CMD") or row.get("ARGS") or ""
     command, depth = without_art(drawn)
-    state = (
-        "Z" if _DEFUNCT.search(command) else state_of(row.get("STAT") or row.get("S") or row.get("STATE") or "")
-    )
+    state = "Z" if _DEFUNCT.search(command) else state_of(row.get("STAT") or row.get("S") or row.get("STATE") or "")
     name, argv = named(command)
     wchan = row.get("WCHAN")
     wchan = wchan if wchan not in (None, "-", "*", "?") else None
@@ -57,7 +57,9 @@ def listed(row: Mapping[str, str], line: Line) -> Listed | None:
         thread_id(pid, tid or pid, HOST), process.id, pid, tid or pid, name=name if tid else None,
         is_main=(tid or pid) == pid, role=process.role, rank=process.rank, state=state, wchan=wchan, line=line.number,
     )  # fmt: skip
-    return Listed(process, thread, is_thread=tid is not None, depth=depth)
+    letters = row.get("STAT", "")
+    return Listed(process, thread, is_thread=tid is not None, depth=depth,
+                  has_threads="l" in letters if letters[:1] in ("R", "S", "D", "T") else None)  # fmt: skip
 
 
 def _process(

@@ -62,6 +62,13 @@ def test_a_drawn_tree_tells_the_parent_where_no_column_does(sleeper: subprocess.
     assert next(p.ppid for p in rows_of(block, Process) if p.pid == sleeper.pid) == os.getpid()
 
 
+def test_where_one_process_has_the_letter_of_threads_the_others_have_one_thread():
+    rows = "  901 pts/1    Sl+    0:41 python train.py\n  977 pts/1    S+     0:00 python train.py\n"
+    assert [p.threads_total for p in rows_of(only(rows, "ps"), Process)] == [None, 1]
+    unlettered = only(rows.replace("Sl+", "S+ "), "ps")
+    assert [p.threads_total for p in rows_of(unlettered, Process)] == [None, None]
+
+
 def test_a_whole_list_says_what_is_not_there_and_an_excerpt_does_not():
     text = printed("ps", "aux")
     assert only(text, "ps").collected == {"processes"}

@@ -94,7 +94,7 @@ def test_what_py_spy_says_when_it_fails_is_no_stack():
 
 
 def test_the_command_that_was_typed_is_part_of_a_session_of_gdb():
-    text = "(gdb) py-bt\nTraceback (most recent call first):\n  File \"a.py\", line 1, in run\n    go()\n"
+    text = '(gdb) py-bt\nTraceback (most recent call first):\n  File "a.py", line 1, in run\n    go()\n'
     assert [block.kind for block in blocks(text)] == ["gdb-backtrace"]
     assert [block.kind for block in blocks("bt\nthread 7\nstep 3 done\n")] == ["log"]
 
@@ -269,9 +269,7 @@ def test_c_stacks_without_any_head_are_threads_of_one_process():
 
 
 def test_python_frames_as_gdb_prints_them_are_python_frames():
-    old = (
-        "(gdb) py-bt\n#5 Frame 0x7f6088003a50, for file /usr/lib/python2.7/multiprocessing/queues.py, line 131, in get (self=1)\n"
-    )
+    old = "(gdb) py-bt\n#5 Frame 0x7f6088003a50, for file /usr/lib/python2.7/multiprocessing/queues.py, line 131, in get (self=1)\n"
     (frame,) = of(only(old, "gdb-backtrace").rows, Frame)
     assert (frame.kind, frame.function, frame.line_no) == ("python", "get", 131)
     text = 'Traceback (most recent call first):\n  Waiting for the GIL\n  File "/job/a.py", line 4, in step\n    lock.acquire()\n'
@@ -279,7 +277,42 @@ def test_python_frames_as_gdb_prints_them_are_python_frames():
     assert (frame.function, frame.is_user) == ("step", True)
 
 
-@pytest.mark.parametrize("text", ["#42 is broken (see above)", "#1: fix the bug", "# hello\n#2 more\n", "Thread 5 (idle hands)"])
+def test_the_backtrace_below_a_list_of_threads_is_of_the_one_that_is_marked():
+    text = (
+        "(gdb) info threads\n  Id   Target Id                                Frame\n"
+        '* 1    Thread 0x7f6a51b2a740 (LWP 311) "python" __lll_lock_wait () at lowlevellock.c:52\n'
+        "(gdb) bt\n#0  __lll_lock_wait () at lowlevellock.c:52\n#1  0x00007f6a51c020a3 in pthread_mutex_lock ()\n...\n"
+        "#9  0x0000562b in os_fork (module=<optimized out>) at posixmodule.c:6277\n"
+    )
+    rows = only(text, "gdb-backtrace").rows
+    assert stacks(rows) == {"h1/311/311": ["__lll_lock_wait", "pthread_mutex_lock", "os_fork"]}
+    assert [p.threads_total for p in of(rows, Process)] == [1]
+
+
+def test_a_list_of_threads_that_was_cut_out_does_not_say_how_many_there_are():
+    rows = only(
+        '* 3    Thread 0x7f6a51b2a740 (LWP 311) "python" futex_wait (val=1) at futex.h:97\n', "gdb-backtrace"
+    ).rows
+    assert [p.threads_total for p in of(rows, Process)] == [None]
+
+
+def test_a_frame_of_python_among_the_arguments_of_the_interpreter_is_one():
+    text = (
+        "#0  0x00007f01 in do_futex_wait () from /lib64/libpthread.so.0\n"
+        "#5  0x0000563c in _PyEval_EvalFrameDefault (f=Frame 0x7f0c48, for file /usr/lib/python3.8/logging/__init__.py, "
+        "line 1086, in flush (self=<Handler at remote 0x7f0c>), throwflag=0) at ceval.c:738\n"
+        "#9  (file /job/work.py, line 12, in report)\n"
+    )
+    frames = of(only(text, "gdb-backtrace").rows, Frame)
+    assert [(f.kind, f.function, f.line_no) for f in frames] == [
+        ("native", "do_futex_wait", None), ("native", "_PyEval_EvalFrameDefault", 738), ("python", "flush", 1086),
+        ("python", "report", 12),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text", ["#42 is broken (see above)", "#1: fix the bug", "# hello\n#2 more\n", "Thread 5 (idle hands)"]
+)
 def test_prose_with_numbers_is_no_stack(text):
     assert {block.kind for block in blocks(text)} == {"log"}
 
