@@ -1,12 +1,18 @@
 """What the recorder costs a job: the same program with and without it, side by side in one run.
 
-    python bench/recorder.py [--runs 40] [--imports 15] [--trainings 15]
+    python bench/recorder.py [--runs 100] [--imports 60] [--trainings 20] [--no-count]
 
-For `python -c pass`, `import torch` and a step of a small training (where torch is installed), and for a marked phase:
-the median of what the two of a pair differ by, and the middle half of these differences. Which of a pair goes first
-alternates, so that a machine that gets slower or warmer favours neither. Processor time is what counts on a busy
-machine; time on the clock is shown beside it, and is worth something below a load of 1.5 only. The bytecode of the
-recorder is compiled beforehand, as `flatline run` does.
+For `python -c pass`, `import torch` and a step of a small training (where torch is installed), and for a marked phase.
+
+- Processor time (user and system, of the child alone) of pairs, whose order alternates, so that a machine that gets
+  slower or warmer favours neither. What is told is the median of the differences, and between which values it lies with
+  95 % certainty: ranks of the sorted differences by the sign test, which asks nothing of how the noise is distributed.
+  The time on the clock is shown beside it, and is worth something on a quiet machine only.
+- Where valgrind is installed: the instructions that both run outside of the kernel. They are the same in each run, on
+  a busy machine too, so a thousandth can be told where the processor time of two runs differs by a tenth.
+
+Beside each limit stands whether it is kept, missed, or not decided by this run. The exit code is 1 when one is missed.
+The bytecode of the recorder is compiled beforehand, as `flatline run` does.
 """
 
 from __future__ import annotations
@@ -14,15 +20,23 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import comb
 
 from flatline.recorder import compile_once, environment
 
+CERTAIN = 0.95
+START_S = 0.005
+"""The most that a start may take longer."""
+IMPORT = 0.01
+"""The most of its own time by which `import torch` may."""
 QUIET_LOAD = 1.5
 STEPS = 20_000
 LOOP = f"""
@@ -60,43 +74,96 @@ class Cost:
     clock: float = 0.0
 
 
+@dataclass(frozen=True)
+class Median:
+    """Of the differences of pairs, and between which values it surely lies."""
+
+    value: float
+    low: float
+    high: float
+
+    def against(self, limit: float) -> str:
+        if self.high <= limit:
+            return "kept"
+        return "missed" if self.low > limit else "not decided"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=40)
-    parser.add_argument("--imports", type=int, default=15)
-    parser.add_argument("--trainings", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--imports", type=int, default=60)
+    parser.add_argument("--trainings", type=int, default=20)
+    parser.add_argument("--no-count", action="store_true", help="leave out the instructions, which take minutes")
     args = parser.parse_args()
     compile_once()
     plain = {k: v for k, v in os.environ.items() if not k.startswith("FLATLINE_")}
     envs = (plain, environment(plain))
     load = os.getloadavg()[0]
+    valgrind = None if args.no_count else shutil.which("valgrind")
+    has_torch = importlib.util.find_spec("torch") is not None
     print(f"python {sys.version.split()[0]}, {os.cpu_count()} processors, load {load:.1f} at the start")
-    print(compared("python -c pass", lambda env: started("pass", env), args.runs, envs))
-    if importlib.util.find_spec("torch"):
-        print(compared("import torch", lambda env: started("import torch", env), args.imports, envs))
-        print(compared("a training step", lambda env: told(TRAINING, env), args.trainings, envs))
-    print(compared("with flatline.phase(...)", lambda env: told(LOOP, env), max(5, args.runs // 4), envs))
+
+    said = [compared("python -c pass", lambda env: started("pass", env), args.runs, envs, most_s=START_S)]
+    if has_torch:
+        said.append(compared("import torch", lambda env: started("import torch", env), args.imports, envs, most=IMPORT))
+        said.append(compared("a training step", lambda env: told(TRAINING, env), args.trainings, envs))
+    said.append(compared("with flatline.phase(...)", lambda env: told(LOOP, env), max(6, args.runs // 10), envs))
+    if valgrind:
+        said.append(counted(valgrind, "pass", envs))
+        if has_torch:
+            said.append(counted(valgrind, "import torch", envs, most=IMPORT))
+    else:
+        print("instructions are not counted: valgrind is not there, or --no-count was given")
     if max(load, os.getloadavg()[0]) >= QUIET_LOAD:
-        print(f"the load was {QUIET_LOAD} or more: of these, only processor time is worth something")
-    return 0
+        print(f"the load was {QUIET_LOAD} or more: of these, the time on the clock is worth nothing")
+    return 1 if "missed" in said else 0
 
 
 def compared(
-    name: str, measure: Callable[[Environment], Cost], runs: int, envs: tuple[Environment, Environment]
+    name: str,
+    measure: Callable[[Environment], Cost],
+    runs: int,
+    envs: tuple[Environment, Environment],
+    *,
+    most_s: float = 0.0,
+    most: float = 0.0,
 ) -> str:
-    """One line: what it costs without, and what the recorder adds."""
+    """Print what it costs without, what the recorder adds, and whether that is at most so many seconds or so much of
+    it; returns the last."""
     for env in envs:
         measure(env)  # files are in memory from here on
     pairs = [pair(measure, envs, is_plain_first=number % 2 == 0) for number in range(runs)]
     base = statistics.median(a.cpu for a, _ in pairs)
-    more = [b.cpu - a.cpu for a, b in pairs]
-    line = f"{name}: cpu {shown(base)}, recorded {shown(statistics.median(more), sign=True)}"
-    line += f" ({statistics.median(more) / base:+.2%}; middle half {half(more)}"
+    more = median([b.cpu - a.cpu for a, b in pairs])
+    line = f"{name}: cpu {shown(base)}, recorded {spread(more)} ({more.value / base:+.2%}; {runs} pairs)"
     if pairs[0][0].clock:
-        clock = [b.clock - a.clock for a, b in pairs]
-        base = statistics.median(a.clock for a, _ in pairs)
-        line += f"; clock {shown(statistics.median(clock), sign=True)} on {shown(base)}"
-    return f"{line}; {runs} pairs)"
+        clock = median([b.clock - a.clock for a, b in pairs])
+        line += f"; clock {spread(clock)} on {shown(statistics.median(a.clock for a, _ in pairs))}"
+    limit = most_s or most * base
+    verdict = more.against(limit) if limit else ""
+    print(line + (f"; at most {f'{most:.0%}' if most else shown(limit)}: {verdict}" if limit else ""), flush=True)
+    return verdict
+
+
+def counted(valgrind: str, code: str, envs: tuple[Environment, Environment], *, most: float = 0.0) -> str:
+    """The same by instructions: once each, for they do not change."""
+    plain, recorded = (instructions(valgrind, code, env) for env in envs)
+    share = (recorded - plain) / plain
+    verdict = ("kept" if share <= most else "missed") if most else ""
+    line = f"python -c {code!r}: {plain / 1e6:.1f} million instructions, "
+    line += f"recorded {(recorded - plain) / 1e6:+.1f} ({share:+.2%})"
+    print(line + (f"; at most {most:.0%}: {verdict}" if most else ""), flush=True)
+    return verdict
+
+
+def instructions(valgrind: str, code: str, env: Environment) -> int:
+    tool = [valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    env = {**env, "PYTHONHASHSEED": "0"}
+    done = subprocess.run([*tool, sys.executable, "-c", code], env=env, stderr=subprocess.PIPE, check=True)
+    found = re.search(rb"I +refs: +([\d,]+)", done.stderr)
+    if found is None:
+        raise RuntimeError(f"valgrind tells no count: {done.stderr[-300:]!r}")
+    return int(found[1].replace(b",", b""))
 
 
 def pair(
@@ -110,9 +177,19 @@ def pair(
     return measure(plain), after
 
 
-def half(values: Sequence[float]) -> str:
-    low, _, high = statistics.quantiles(values, n=4)
-    return f"{shown(low, sign=True)} to {shown(high, sign=True)}"
+def median(values: Sequence[float]) -> Median:
+    """With its interval: the narrowest two ranks, as far from both ends, that hold it with the wanted certainty."""
+    ordered = sorted(values)
+    count = len(ordered)
+    rank, outside = 0, 2 / 2**count  # how likely it is that all values lie on one side of it
+    while rank + 1 < count // 2 and outside + 2 * comb(count, rank + 1) / 2**count <= 1 - CERTAIN:
+        rank += 1
+        outside += 2 * comb(count, rank) / 2**count
+    return Median(statistics.median(ordered), ordered[rank], ordered[-1 - rank])
+
+
+def spread(more: Median) -> str:
+    return f"{shown(more.value, sign=True)} [{shown(more.low, sign=True)} to {shown(more.high, sign=True)}]"
 
 
 def shown(seconds: float, *, sign: bool = False) -> str:

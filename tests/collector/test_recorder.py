@@ -233,6 +233,19 @@ def test_every_python_records_and_leaves_nothing_behind(run, rings, tmp_path, ve
     assert left.header["python"][0].startswith(version)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_its_own_folder_is_on_the_path_but_not_searched_for_every_module(run, version):
+    code = """
+import importlib, sys
+here = sys.modules["_flatline_recorder"].__file__.rpartition("/")[0]
+print(here in sys.path, sys.path_importer_cache.get(here, "searched"))
+importlib.invalidate_caches()
+import decimal
+"""
+    done = run(code, python=real_python(version))
+    assert (done.stdout, done.stderr) == ("True None\n", "")
+
+
 def test_without_a_folder_to_keep_it_in_the_ring_goes_with_the_process(run, tmp_path):
     done = run("import os\nt = os.environ['TMPDIR']\nf = [n for n in os.listdir(t) if n.startswith('flatline-')][0]\nprint(sorted(os.listdir(t + '/' + f)), oct(os.stat(t + '/' + f).st_mode), oct(os.stat(t + '/' + f + '/ring').st_mode))", FLATLINE_RECORDER_DIR="")
     assert done.stdout == "['faulthandler.txt', 'recorder.json', 'ring'] 0o40700 0o100600\n"

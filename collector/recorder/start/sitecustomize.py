@@ -43,6 +43,8 @@ SIZE, HEAD, SLOT = 65536, 8192, 256
 OPEN_SLOTS = 16
 EVENTS_AT = HEAD + OPEN_SLOTS * SLOT
 EVENT_SLOTS = (SIZE - EVENTS_AT) // SLOT
+LOOKED_FOR = slice(HEAD, HEAD + SLOT)
+MONOTONIC_NS = time.monotonic_ns
 DUMP_AFTER_S = 300.0  # at level debug: all stacks once nothing was marked for so long
 MOST_DUMPED = 1 << 20
 LOW_NUMBERS = 960  # descriptors of ours have higher ones, where the job may have so many
@@ -223,9 +225,11 @@ class Ring:
             if sys.version_info >= (3, 13):
                 self.map = mmap.mmap(fd, SIZE, trackfd=False)
             else:
+                likely = os.dup(fd)
+                os.close(likely)
                 self.map = mmap.mmap(fd, SIZE)
                 keep_for_ever(self.map)
-                close_duplicates(fd)
+                close_duplicate(fd, likely)
         except Exception:
             os.unlink(path)
             raise
@@ -362,10 +366,11 @@ def high(fd: int) -> int:
     return number
 
 
-def close_duplicates(fd: int) -> None:
+def close_duplicate(fd: int, likely: int) -> None:
     """`mmap` keeps one, without use for us, and closes that number whenever it is freed."""
     file = identity(fd)
-    for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+    numbers = [likely] if identity(likely) == file else map(int, os.listdir("/proc/self/fd"))
+    for number in sorted(numbers):
         if number != fd and identity(number) == file:
             os.close(number)
 
@@ -534,12 +539,13 @@ class Recorder:
             pass
 
     def looks_for(self, module: "Any") -> None:
-        """The last module that was looked for: in a hang, the one that is being imported."""
-        ring = self.ring
-        if ring.map is not None:
+        """The last module that was looked for: in a hang, the one that is being imported. Called a thousand times when
+        torch is imported: what it takes is what an import costs."""
+        ring = self.ring.map
+        if ring is not None:
             try:
-                text = module.encode("ascii", "replace")
-                ring.write(HEAD, b"%d %d module %s" % (time.monotonic_ns(), self.ident(), text))
+                line = f"{MONOTONIC_NS()} {self.ident()} module {module}"
+                ring[LOOKED_FOR] = b"%-255.255b\n" % line.encode("ascii", "replace")
             except Exception:
                 pass
 
@@ -798,9 +804,9 @@ class Watching:
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         self.recorder.looks_for(name)
-        after = AFTER.get(name)
-        if after is None and not self.every and ("." in name or name in self.known):
+        if name not in AFTER and ("." in name or name in self.known) and not self.every:
             return None
+        after = AFTER.get(name)
         spec = self.found(name, path, target)
         loader = getattr(spec, "loader", None)
         if spec is None or not hasattr(loader, "exec_module") or not hasattr(loader, "create_module"):
@@ -1294,6 +1300,9 @@ def record() -> None:
     sys.modules["_flatline_recorder"] = sys.modules[__name__]
     recorder = Recorder("debug" if level == "debug" else "light")
     recorder.start("exec")
+    here = os.path.dirname(__file__)
+    if here in sys.path_importer_cache:  # nothing else lies there: it is not searched for each module
+        sys.path_importer_cache[here] = None
     sys.meta_path.insert(0, Watching(recorder))
     sys.meta_path.append(Providing)
     for name, after in AFTER.items():  # an interpreter with a busy .pth has some of them already
