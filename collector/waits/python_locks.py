@@ -3,8 +3,12 @@
 Every lock of CPython 3.8 to 3.13 points to a semaphore. Semaphores have no owner; an RLock writes down its own. After
 an object's head (reference count @0, type @8) stand: the semaphore @16; of an RLock the owner (pthread_self) @24, the
 depth @32; of a SemLock of multiprocessing the last thread @24, count @32, most @36 (Modules/_threadmodule.c,
-Modules/_multiprocessing/semaphore.c). From 3.14 on locks have no semaphore of theirs; objects of free-threaded builds
-have a longer head, and are not recognised.
+Modules/_multiprocessing/semaphore.c).
+
+From 3.14 on a lock is a byte in its object, @16; owner and depth of an RLock stand where they did, the depth less one.
+Who waits for it is parked on a semaphore on its own stack, and the byte's address stands right before that (struct
+wait_entry, Python/parking_lot.c). A SemLock is as it was. Objects of free-threaded builds have a longer head, and are
+not recognised.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from ..linux.procfs import Mapping
 from .memory import Memory
 
 VERSIONS = frozenset({"3.8", "3.9", "3.10", "3.11", "3.12", "3.13"})
+PARKING = frozenset({"3.14", "3.15"})
+"""Those whose waiters are parked."""
 SCAN_BYTES = 256 << 20
 SCAN_S = 0.5
 MAX_SOUGHT = 64
@@ -30,6 +36,7 @@ _TYPES: dict[str, LockType] = {
     "_multiprocessing.SemLock": "_multiprocessing.SemLock",
 }
 _REFERENCES, _TYPE, _SEMAPHORE, _OWNER, _DEPTH = 0, 8, 16, 24, 32
+_BYTE = _SEMAPHORE
 _MOST_REFERENCES = 1 << 30
 _TYPE_NAME = 24
 """tp_name in PyTypeObject."""
@@ -85,6 +92,19 @@ def find(
     return search
 
 
+def parked(memory: Memory, semaphore: int) -> LockObject | None:
+    """The lock that a thread is parked for, by the semaphore on its stack; None: it is parked for something else."""
+    byte = memory.number(semaphore - 8)
+    raw = memory.read(byte - _BYTE, _DEPTH + 8) if byte and byte % 8 == 0 else None
+    if raw is None or struct.unpack_from("=I", raw, _REFERENCES)[0] == 0:  # the upper half has flags now
+        return None
+    kind = _type(memory, raw)
+    if kind == "_thread.RLock":
+        owner, depth = struct.unpack_from("=QQ", raw, _OWNER)
+        return LockObject(kind, owner, depth + 1 if owner else 0)
+    return LockObject(kind) if kind == "_thread.lock" else None
+
+
 def _arenas(maps: Sequence[Mapping]) -> list[Mapping]:
     """Where Python's objects may be, nearest first: its arenas are small anonymous mappings or merged from such, and
     what is large is somebody's data."""
@@ -118,8 +138,7 @@ def _lock_at(memory: Memory, address: int, semaphore: int) -> LockObject | None:
         return None
     if not 0 < struct.unpack_from("=q", raw, _REFERENCES)[0] < _MOST_REFERENCES:
         return None
-    name_at = memory.number(struct.unpack_from("=Q", raw, _TYPE)[0] + _TYPE_NAME)
-    kind = _TYPES.get(memory.text(name_at) or "") if name_at else None
+    kind = _type(memory, raw)
     if kind is None:
         return None
     owner, depth = struct.unpack_from("=QQ", raw, _OWNER)
@@ -127,3 +146,9 @@ def _lock_at(memory: Memory, address: int, semaphore: int) -> LockObject | None:
         return LockObject(kind, owner, depth)
     count, most = struct.unpack_from("=ii", raw, _DEPTH)
     return LockObject(kind, depth=count, is_mutex=most == 1) if kind == "_multiprocessing.SemLock" else LockObject(kind)
+
+
+def _type(memory: Memory, raw: bytes) -> LockType | None:
+    """Of the object that these bytes begin; None: it is no lock."""
+    name_at = memory.number(struct.unpack_from("=Q", raw, _TYPE)[0] + _TYPE_NAME)
+    return _TYPES.get(memory.text(name_at) or "") if name_at else None

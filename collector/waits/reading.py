@@ -173,18 +173,21 @@ def _python_locks(
     proc: ProcFS, memory: Memory, target: Target, reading: Reading, hints: dict[int, int], deadline: float
 ) -> dict[int, LockObject]:
     sought = {s.address: s for s in reading.sleepers if s.is_in_futex and s.may_be_python_lock}
-    # A semaphore on a thread's own stack is no lock object's.
-    sought = {address: s for address, s in sought.items() if not _is_on_stack(reading.maps, s)}
     exe = proc.link(target.pid, "exe") if sought else ""
     version = python_version(exe if isinstance(exe, str) else None, reading.maps) if sought else None
     if not sought or version is None or not reading.is_known_libc:
         return {}
-    if version not in python_locks.VERSIONS:
-        reading.note = f"owner unknown: the locks of Python {version} are not known"
+    on_stack = {address for address, sleeper in sought.items() if _is_on_stack(reading.maps, sleeper)}
+    objects = sought.keys() - on_stack  # a semaphore on a thread's own stack is no object's
+    if version not in python_locks.VERSIONS | python_locks.PARKING:
+        reading.note = f"owner unknown: the locks of Python {version} are not known" if objects else ""
         return {}
-    search = python_locks.find(memory, reading.maps, sought, hints, deadline)
+    parked = {}
+    if version in python_locks.PARKING:
+        parked = {address: python_locks.parked(memory, address) for address in on_stack}
+    search = python_locks.find(memory, reading.maps, objects, hints, deadline)
     reading.note = search.bound
-    return search.found
+    return {**search.found, **{address: lock for address, lock in parked.items() if lock is not None}}
 
 
 def _is_on_stack(maps: Sequence[Mapping], sleeper: Sleeper) -> bool:

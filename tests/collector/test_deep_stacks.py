@@ -255,7 +255,7 @@ def test_a_local_named_like_a_secret_is_hidden():
 
 
 class _Shape:
-    """What `_remote_debugging` of 3.14 answers with."""
+    """What `_remote_debugging` of 3.15 answers with; a real 3.14 is asked by a bare interpreter's test."""
 
     def __init__(self, **fields):
         self.__dict__.update(fields)

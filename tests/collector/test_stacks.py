@@ -291,7 +291,7 @@ POLLING = BEGIN + dedent(
 )
 
 
-@pytest.mark.parametrize("python", [real_python("3.9") if len(pythons()) > 1 else sys.executable, sys.executable])
+@pytest.mark.parametrize("python", [*(path for version, path in pythons() if version.startswith("3.9.")), sys.executable])
 def test_a_polling_thread_s_lock_file_is_found_with_its_author_and_nobody_holding_it(program, tmp_path, python):
     folder = tmp_path / "build"
     folder.mkdir()

@@ -251,7 +251,47 @@ with a:
 """
 
 
-@pytest.mark.parametrize("version", ["3.9", "3.13"])
+TWICE = """
+import threading, time
+lock, got = threading.RLock(), threading.Event()
+def hold():
+    with lock, lock:
+        got.set()
+        time.sleep(600)
+thread = threading.Thread(target=hold)
+thread.start()
+got.wait()
+print(thread.native_id, flush=True)
+lock.acquire()
+"""
+
+
+@pytest.mark.parametrize("version", ["3.13", "3.14"])
+def test_an_rlock_knows_how_often_it_was_taken(version, python):
+    pid, (holder,) = python(TWICE, interpreter=real_python(version))
+    sleeps_on_futex(pid)
+    row = Judged(pid).futex(pid)
+    assert (row.primitive, row.depth, row.owner_tid) == ("python-rlock", 2, int(holder))
+
+
+NOBODY_LEFT = """
+import threading
+lock = threading.Lock()
+lock.acquire()
+print(0, flush=True)
+lock.acquire()
+"""
+
+
+@pytest.mark.parametrize("version", ["3.13", "3.14"])
+def test_a_plain_lock_has_no_owner(version, python):
+    pid, _ = python(NOBODY_LEFT, interpreter=real_python(version))
+    sleeps_on_futex(pid)
+    row = Judged(pid).futex(pid)
+    assert (row.primitive, row.owner_state, row.note) == ("python-lock", "none", "")
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.13", "3.14"])
 def test_rlocks_taken_crosswise_are_a_proven_cycle(version, python):
     pid, (other,) = python(CROSSWISE, interpreter=real_python(version))
     sleeps_on_futex(pid)

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from programs import real_python
 
+from flatline.bundle.facts import thread_id
+from flatline.bundle.reader import open_bundle
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -47,6 +50,19 @@ def test_collect_runs_under_a_bare_python_3_9(wheel: Path, stuck, left_as_found,
     shown = subprocess.run([sys.executable, "-m", "flatline", "show", str(bundle)], capture_output=True, text=True, timeout=60, check=False)
     assert shown.returncode == 0
     assert "facts/processes.json" in shown.stdout
+
+
+def test_a_bare_python_3_14_reads_the_stacks_of_its_like_by_its_own_unwinder(wheel: Path, stuck, left_as_found, tmp_path: Path) -> None:
+    pid = stuck("flock_held", python=real_python("3.14"))
+    left_as_found(pid)
+    bundle = tmp_path / "bare.flatline.zip"
+    code = f"import sys; sys.path.insert(0, {str(wheel)!r}); from flatline.cli import main; sys.exit(main())"
+    run = [real_python("3.14"), "-I", "-S", "-c", code, "collect", "--pid", str(pid), "-o", str(bundle), "--window", "1"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False, env={"PATH": "/nowhere"})
+    assert done.returncode == 0, done.stderr
+    with open_bundle(bundle) as reader:
+        frames = [row for row in reader.tables().rows["frames"] if row.thread == thread_id(pid, pid) and row.kind == "python"]
+    assert [(row.function, row.file, row.line_no) for row in frames] == [("<module>", "<string>", 4)]
 
 
 @pytest.mark.parametrize("folder", ["collector", "flatline"])
