@@ -11,13 +11,14 @@ from flatline.bundle.facts import MissingFact
 
 from .case import Case, OpenedBundle, whole_log
 from .derive import Derived, derive
+from .derive.looks import told_by_stacks
 from .findings import NO_EVIDENCE, NO_RULE, Finding, Recognised, Report, ReportBundle, ReportGap, Verdict
 from .intake.assemble import PastedReader
 from .intake.assemble import Recognised as Block
 from .judge.asking import asked, request
 from .judge.index import FactIndex
 from .judge.pack import Rulebook, load_rulebook
-from .judge.restate import restated, speaker
+from .judge.restate import implied, restated, speaker
 from .judge.verdicts import Fired, Judgement, Undecided, judge
 from .judge.writing import Writer
 
@@ -51,6 +52,8 @@ def examine(case: Case, book: Rulebook) -> Examined:
     derived = derived.led_through(_diagnosed(judgement, findings))
     undecided = judgement.undecided if is_stuck else []
     verdict = _as_told(_with_reasons(derived, findings), speaking, findings)
+    if _is_pasted(case):
+        verdict = implied(verdict, findings, book.causes, told_by_stacks(case.store))
     wanting = _asks(case, verdict, findings)
     asks = asked(book.rules, judgement, index, job_is_there=state != "crashed") if wanting else []
     report = Report(
@@ -84,8 +87,11 @@ def _asks(case: Case, verdict: Verdict, findings: Sequence[Finding]) -> bool:
     """Whether there is something left to ask: of pasted texts, of which no cause is at least likely. What a collect
     could not have stands in its ledger, with the line that gets it."""
     named = any(f.role == "root-cause" and f.word in ("likely", "very likely") for f in findings)
-    pasted = any(isinstance(bundle.reader, PastedReader) for bundle in case.bundles)
-    return pasted and not named and verdict.state not in NOT_STUCK and not verdict.by_design
+    return _is_pasted(case) and not named and verdict.state not in NOT_STUCK and not verdict.by_design
+
+
+def _is_pasted(case: Case) -> bool:
+    return any(isinstance(bundle.reader, PastedReader) for bundle in case.bundles)
 
 
 def _a_pid(case: Case) -> int | None:

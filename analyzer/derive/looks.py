@@ -6,6 +6,7 @@ One look is one look: that somebody waits is seen, that nothing will end the wai
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +24,17 @@ FROM_OUTSIDE = frozenset({
     "epoll_wait", "epoll_pwait", "epoll_pwait2",
 })  # fmt: skip
 """Calls that end when somebody outside does something."""
+POOLS = re.compile(
+    r"blas_thread_server|exec_blas_async|kmp_(?:launch_worker|suspend|fork_barrier)|gomp_thread_start|gomp_\w*barrier_wait"
+    r"|rayon|tokio|crossbeam|ThreadPool|threadpool|thread_pool|worker_(?:main|loop|thread)|tbb::|rml::|jemalloc|watchdog"
+    r"|[Mm]onitor|heartbeat|\b_?worker$|pin_memory|feed$|_worker_loop|run_forever|serve_forever|poller|AsyncManager"
+)
+"""Functions of threads that rest until there is work for them."""
 LOST: dict[str, int] = {"local_ack_timeout_err": 100, "out_of_sequence": 100_000, "packet_seq_err": 10_000}
 """Counters of an RDMA port, and from where on they tell of more than a cable that was plugged in."""
 MAX_NAMED = 3
+STANDS = 0.4
+"""How sure it is that what stands in a stack that somebody has pasted stands there for good."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,26 @@ def _calls(threads: Sequence[Thread], frames: Sequence[Frame]) -> Iterator[Told]
     what = "time" if set(known) <= SLEEPS else "somebody outside"
     first = next(iter(known.values()))
     yield Told("waiting", 0.5, f"{_at(first)}: its threads stand in {where}, which {what} ends")
+
+
+def told_by_stacks(store: FactStore) -> Told | None:
+    """Somebody has taken, and pasted, the stack of a thread that is not at work and not at rest in a pool."""
+    threads, stacks = store.rows("threads"), defaultdict(list)
+    for frame in store.rows("frames"):
+        stacks[frame.thread].append(frame)
+    if any(t.state == "R" or t.liveness in ("moving", "busy") for t in threads):
+        return None
+    stands = [t for t in threads if stacks[t.id] and not any(_is_no_sign(frame) for frame in stacks[t.id])]
+    if not stands or any(frame.active for frame in store.rows("frames")):
+        return None
+    first = next((t for t in stands if t.is_main or t.tid == t.pid), stands[0])
+    inner = min(stacks[first.id], key=lambda frame: frame.depth)
+    where = f"{inner.artefact or first.artefact}:{inner.line or first.line}: a thread stood in {short_function(inner)}"
+    return Told("hung", STANDS, f"{where}, and nothing shows that it is at work; one look does not tell for how long")
+
+
+def _is_no_sign(frame: Frame) -> bool:
+    return POOLS.search(frame.function) is not None
 
 
 def _ports(ports: Iterable[RdmaPort]) -> Iterator[Told]:

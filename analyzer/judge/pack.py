@@ -20,7 +20,7 @@ from pydantic import Field
 
 from flatline.errors import RuleError
 
-from ..findings import Measured
+from ..findings import Measured, VerdictState
 from . import language, measured, rank
 from .evaluate import Condition, Search, compile_condition
 from .language import Identifier, Model, PackInfo, Rule, Text, Weight, parse_model, parse_rule
@@ -41,6 +41,8 @@ class Cause(Model):
     id: Identifier
     family: Identifier
     title: Text
+    leaves: VerdictState | None = None
+    """How a job is that has this cause, where it follows: what pasted texts by themselves may not say."""
     variants: dict[Identifier, Text] = Field(default={})
     """Finer situations: the rule that tells each, or in a sentence why none can."""
 

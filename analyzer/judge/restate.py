@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..findings import Verdict, VerdictState
+from ..derive.looks import Told
+from ..findings import Finding, Verdict, VerdictState
 from .language import Restated
+from .pack import Cause
 from .verdicts import Fired
 
+IMPLIED_AT_MOST = 0.7
+"""How sure a verdict is that only follows from a cause."""
 LIKELY = 0.7
 """A verdict is not changed by less."""
 REPLACES: Mapping[Restated, frozenset[VerdictState]] = {  # what moves is seen, and needs nobody to say so
@@ -29,6 +33,26 @@ def restated(verdict: Verdict, outcome: Fired, title: str) -> Verdict:
     because = [title, *verdict.because]
     changed = {"state": outcome.rule.model.verdict, "confidence": round(outcome.p, 2), "because": because}
     return verdict.model_copy(update={**changed, "by_design": None, "outlook": ""})
+
+
+def implied(verdict: Verdict, findings: Sequence[Finding], causes: Mapping[str, Cause], seen: Told | None) -> Verdict:
+    """The verdict; where nothing says how the job is, what follows from the cause that is named first, or else from
+    where its threads were `seen` to stand.
+
+    For texts that somebody has pasted: a stack in a mutex shows no time, and a cause says what becomes of it.
+    """
+    if verdict.state != "unknown":
+        return verdict
+    named = next((finding for finding in findings if finding.role == "root-cause"), None)
+    leaves = causes[named.cause].leaves if named is not None and named.cause in causes else None
+    if named is not None and leaves is not None:
+        sure = round(min(named.confidence, IMPLIED_AT_MOST), 2)
+        return _changed(verdict, leaves, sure, f"that follows from the cause: {named.title}")
+    return _changed(verdict, seen.state, seen.confidence, seen.because) if seen is not None else verdict
+
+
+def _changed(verdict: Verdict, state: VerdictState, confidence: float, because: str) -> Verdict:
+    return verdict.model_copy(update={"state": state, "confidence": confidence, "because": [because, *verdict.because]})
 
 
 def _replaces(outcome: Fired, verdict: Verdict) -> bool:

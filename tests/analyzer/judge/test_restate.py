@@ -104,3 +104,32 @@ def test_a_symptom_shows_where_to_look_and_is_no_cause_however_much_speaks_for_i
     pack("of-a-side", "symptom: true\n" + HANG, title="'on this side'")
     told = report(pack, moves=False)
     assert (told.diagnosis, [(f.rule, f.role) for f in told.findings]) == (None, [("of-a-side", "symptom")])
+
+
+# --- texts that somebody has pasted ---
+
+IN_A_PASSWORD = """\
+Thread 31 (idle): "MainThread"
+    _raw_input (getpass.py:140)
+    unix_getpass (getpass.py:95)
+    main (fit.py:8)
+"""
+IN_A_CALL = 'Thread 31 (idle): "MainThread"\n    decode_next (frames/reader.py:40)\n    main (fit.py:8)\n'
+IN_A_POOL = "Thread 9 (LWP 44):\n#0  pthread_cond_wait () from libpthread.so.0\n#1  blas_thread_server () from libopenblas.so\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (IN_A_PASSWORD, "waiting"),
+        (IN_A_CALL, "hung"),
+        (IN_A_CALL.replace("idle", "active"), "unknown"),
+        (IN_A_POOL, "unknown"),
+    ],
+)
+def test_a_pasted_stack_says_how_a_job_is_by_its_cause_or_weakly_by_where_it_stands(tmp_path, text, state):
+    (tmp_path / "stacks.txt").write_text(text)
+    with open_case([tmp_path / "stacks.txt"]) as case:
+        verdict = analyze(case).verdict
+    assert verdict.state == state, verdict
+    assert verdict.confidence < 0.7
