@@ -23,6 +23,12 @@ def _code(frame: Frame) -> str | None:
     return next((line.text.strip() for line in frame.source if line.line == frame.line_no), None)
 
 
+def _scope(frame: Frame) -> str | None:
+    """The class, or the namespace, of a function of C++ or Rust; without what its templates were given."""
+    name = frame.function.partition("(")[0].partition("<")[0] if frame.kind == "native" else ""
+    return name.rpartition("::")[0] or None
+
+
 def _share(part: Callable[[Any], float | None], whole: Callable[[Any], float | None]) -> Callable[[Any], float | None]:
     def share(row: Any) -> float | None:
         a, b = part(row), whole(row)
@@ -56,7 +62,7 @@ VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
         "memory_share": _share(lambda row: row.memory_current, lambda row: row.memory_max),
         "pids_share": _share(lambda row: row.pids_current, lambda row: row.pids_max),
     },
-    "frames": {"code": _code, "prompt": _prompt},
+    "frames": {"code": _code, "prompt": _prompt, "scope": _scope},
     "gpus": {
         "used_share": _share(lambda row: row.used, lambda row: row.memory),
         "power_share": _share(lambda row: row.power, lambda row: row.power_limit),
@@ -68,7 +74,8 @@ VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     },
 }
 """table -> field -> function; ``frames.code`` is the text of the frame's own line, ``frames.prompt`` what that line
-asks a person, where it stands there: ``input("Go on? ")``; shares go from 0 to 1."""
+asks a person, where it stands there: ``input("Go on? ")``, ``frames.scope`` of ``pool::Queue::pop`` is ``pool::Queue``;
+shares go from 0 to 1."""
 
 _VIRTUAL_BY_TYPE = {TABLES[table]: functions for table, functions in VIRTUAL.items()}
 
