@@ -31,12 +31,12 @@ def recorders_own():
 def run(tmp_path):
     """Run a program, with the recorder or without, in a folder of its own."""
 
-    def go(code: str, python: str = sys.executable, *, recorder: bool = True, limit: int = 0):
+    def go(code: str, python: str = sys.executable, *, recorder: bool = True, limit: int = 0, **more: str):
         place = tmp_path / ("with" if recorder else "without")
         (place / "tmp").mkdir(parents=True)
         (tmp_path / "job.py").write_text(code)
         given = {k: v for k, v in os.environ.items() if not k.startswith("FLATLINE_")} | {"TMPDIR": str(place / "tmp")}
-        env = environment(given) if recorder else given
+        env = {**(environment(given) if recorder else given), **more}
         argv = [*(["prlimit", f"--nofile={limit}:{limit}"] if limit else []), python, str(tmp_path / "job.py")]
         return subprocess.run(argv, env=env, cwd=place, capture_output=True, text=True, timeout=60)
 
@@ -47,7 +47,8 @@ def run(tmp_path):
 
 
 @each_python
-def test_the_next_descriptor_is_the_one_that_it_would_be_without(run, python):
+@pytest.mark.parametrize("level", ["light", "debug"])
+def test_the_next_descriptor_is_the_one_that_it_would_be_without(run, python, level):
     code = (
         "import os\n"
         + RECORDERS_OWN
@@ -55,7 +56,7 @@ def test_the_next_descriptor_is_the_one_that_it_would_be_without(run, python):
     )
     code += "print(sorted(own.values()), min(own) > 900)\n"
     code += "if not os.fork():\n    own = recorders_own(); print(sorted(own.values()), min(own) > 900, flush=True); os._exit(0)\nos.wait()"
-    done = run(code, python)
+    done = run(code, python, FLATLINE_RECORDER=level)
     lines = done.stdout.splitlines()
     assert sorted(lines) == sorted(["3 4", "['faulthandler.txt'] True", "['faulthandler.txt'] True"]), done.stderr
 
@@ -135,6 +136,127 @@ print(again != number, os.stat("/proc/self/fd/%d" % again).st_size > 50)
 """, python)  # fmt: skip
     assert done.stdout == "True True\n", done.stderr
     assert (tmp_path / "with" / "data").read_bytes() == b"DATAMORE"
+
+
+# --- nor are those of the timer, at level debug ---
+
+
+SET_ANEW = """
+import sys
+def set_anew():
+    recorder = sys.meta_path[0].recorder
+    recorder.timer.due = 0
+    recorder.note("a", "mark")
+    assert recorder.timer is not None and recorder.timer.due > 0
+"""
+
+
+def debug(after_s: float) -> dict[str, str]:
+    return {"FLATLINE_RECORDER": "debug", "FLATLINE_RECORDER_DUMP": str(after_s)}
+
+
+@each_python
+def test_stacks_that_are_printed_late_reach_no_file_of_the_jobs(run, tmp_path, python):
+    """Every number is the job's by then, and nothing that is marked tells the recorder so."""
+    done = run("""
+import glob, os, time
+(dump,) = glob.glob(os.environ["TMPDIR"] + "/flatline-recorder-*/faulthandler.txt")
+os.closerange(3, 1024)
+data = open("data", "wb", buffering=0)
+for number in range(3, 1000):
+    if number != data.fileno(): os.dup2(data.fileno(), number)
+def printed(path):
+    with open(path) as file: return "in <module>" in file.read()
+while not printed(dump) and not printed("data"): time.sleep(0.01)
+os._exit(3 if printed(dump) else 4)
+""", python, limit=1024, **debug(1.0))  # fmt: skip
+    assert (tmp_path / "with" / "data").read_bytes() == b""
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+@each_python
+def test_the_timer_keeps_no_file_of_the_jobs_open(run, python):
+    """Nor do its forked children's: a pipe ends when the job has closed it."""
+    code = """
+import os
+reading, writing = os.pipe()
+set_anew()
+if not os.fork():
+    os.close(writing); set_anew(); os.read(reading, 1); os._exit(0)
+os.close(writing)
+os.wait()
+print(os.read(reading, 1))
+"""
+    done = run(SET_ANEW + code, python, **debug(600))
+    assert (done.stdout, done.stderr) == ("b''\n", "")
+
+
+@each_python
+def test_code_that_keeps_pythons_lock_for_ever_is_printed(start, tmp_path, python):
+    (tmp_path / "job.py").write_text("import ctypes\ndef keeps_it(): ctypes.PyDLL(None).pause()\nkeeps_it()\n")
+    given = {k: v for k, v in os.environ.items() if not k.startswith("FLATLINE_")} | {"TMPDIR": str(tmp_path)}
+    process = start([python, str(tmp_path / "job.py")], env=environment(given) | debug(0.2))
+
+    def is_printed() -> bool:
+        dumps = tmp_path.glob(f"flatline-recorder-{process.pid}-*/faulthandler.txt")
+        return any(b"in keeps_it" in path.read_bytes() for path in dumps)
+
+    wait_until(is_printed, what="the stacks are printed", seconds=60)
+
+
+@each_python
+def test_objects_of_the_jobs_are_never_freed_where_its_descriptors_are_not(run, python):
+    """The collector of cycles runs at every object that is made here, and what it frees closes files."""
+    code = """
+import gc, os, threading
+gc.set_threshold(1)
+class Owner:
+    def __init__(self):
+        self.fd, self.itself = os.open("/dev/null", 0), self
+    def __del__(self):
+        os.close(self.fd)
+begin, running = len(os.listdir("/proc/self/fd")), [1]
+def create():
+    while running: Owner()
+thread = threading.Thread(target=create); thread.start()
+for _ in range(300):
+    Owner()
+    set_anew()
+running.clear(); thread.join(); gc.collect()
+print(len(os.listdir("/proc/self/fd")) - begin)
+"""
+    done = run(SET_ANEW + code, python, **debug(600))
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_threads_that_are_none_and_functions_that_the_job_replaced_part_with_no_descriptor(run):
+    """As gevent does: what is started as a thread runs in the one that starts it."""
+    code = """
+import _thread, builtins, signal
+def run(function, arguments): function(*arguments)
+def any(them):
+    ran.append(1); return [each for each in them] == [1]
+ran, _thread.start_new_thread, builtins.any = [], run, any
+set_anew()
+sys.meta_path[0].recorder.timer.start_thread = run
+set_anew()
+print(len(ran), signal.pthread_sigmask(signal.SIG_BLOCK, []), open("/proc/self/comm").read() != "flatline-timer\\n")
+"""
+    done = run(SET_ANEW + code, **debug(600))
+    assert (done.stdout, done.stderr) == ("0 set() True\n", "")
+
+
+def test_where_the_kernel_has_no_such_tables_there_is_no_timer_and_the_ring_says_so(run, tmp_path):
+    (tmp_path / "rings").mkdir(0o700)
+    done = run("""
+import glob, os, sys
+recorder = sys.modules["_flatline_recorder"]
+recorder.CLOSE_RANGE = 10000
+recorder.hook_dump(sys.meta_path[0].recorder, 0.1)
+(ring,) = glob.glob(os.environ["FLATLINE_RECORDER_DIR"] + "/*")
+print("no-dump the timer needs close_range(2)" in open(ring, errors="replace").read())
+""", FLATLINE_RECORDER_DIR=str(tmp_path / "rings"))  # fmt: skip
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_a_signal_that_the_job_has_taken_stays_the_jobs(run):

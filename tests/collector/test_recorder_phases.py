@@ -216,6 +216,6 @@ faulthandler.cancel_dump_traceback_later()
 
 @pytest.mark.parametrize("version", WARNS_OF_FORKS)
 def test_the_timer_s_thread_is_not_there_while_the_job_forks(run, version):
-    code = "import os\nfor _ in range(3):\n    pid = os.fork()\n    if not pid: os._exit(0)\n    os.waitpid(pid, 0)\n"
-    done = run(code, python=real_python(version), flags=("-W", "error"), env=DEBUG)
+    code = "import os\nfor _ in range(9):\n    pid = os.fork()\n    if not pid: os._exit(0)\n    os.waitpid(pid, 0)\n"
+    done = run(code, python=real_python(version), flags=("-W", "always"), env={**DEBUG, "FLATLINE_RECORDER_DUMP": "600"})
     assert (done.returncode, done.stderr) == (0, "")

@@ -19,8 +19,9 @@ or ``<FLATLINE_RECORDER_DIR>/flatline-ring-<pid>-<start ticks>``:
     12288  208 slots of 256 bytes: event number n in slot n % 208, "<n> <monotonic ns> <tid> <kind> <text>\\n"
 
 Descriptors belong to the job: it may close any of them (daemons close all) and gets their numbers for its own files.
-So the ring has none once it is mapped. faulthandler needs one: it is a high number, which the job is given last, and
-before it is used or closed it is looked at whether it still is the recorder's.
+So the ring has none once it is mapped. faulthandler needs one: for a signal it is a high number, which the job is given
+last, and before it is used or closed it is looked at whether it still is the recorder's; the timer has one that is not
+the job's at all (`Timer`).
 
 No code of the job runs in here either: of an error or a name that is an object of the job's, only what Python itself
 made of it is taken, never what its `__str__` says.
@@ -47,7 +48,10 @@ LOOKED_FOR = slice(HEAD, HEAD + SLOT)
 MONOTONIC_NS = time.monotonic_ns
 DUMP_AFTER_S = 300.0  # at level debug: all stacks once nothing was marked for so long
 MOST_DUMPED = 1 << 20
+DUMP_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 LOW_NUMBERS = 960  # descriptors of ours have higher ones, where the job may have so many
+CLOSE_RANGE, CLOSE_RANGE_UNSHARE = 436, 2
+TIMER = b"flatline-timer"
 SIGNAL = 50  # a real-time one: what jobs and libraries handle themselves are SIGUSR1, SIGUSR2 and SIGTERM
 
 # Where a mapped page can wait for a server for ever, or (copy on write) end in SIGBUS on a full disk.
@@ -291,9 +295,11 @@ class Ring:
             self.map[at : at + SLOT] = bytes(SLOT)
             self.free.append(own[-1][1])
 
+    def dump_path(self) -> str:
+        return self.folder + "/faulthandler.txt"
+
     def open_dump(self) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.dump = high(os.open(self.folder + "/faulthandler.txt", flags, 0o600))
+        self.dump = high(os.open(self.dump_path(), DUMP_FLAGS, 0o600))
         self.dump_file = identity(self.dump)
 
     def has_dump(self) -> bool:
@@ -305,7 +311,7 @@ class Ring:
         self.map = None
         if not self.folder or self.pid != os.getpid():
             return
-        own = [self.folder + "/recorder.json", self.folder + "/faulthandler.txt"]
+        own = [self.folder + "/recorder.json", self.dump_path()]
         for path in own if self.is_kept else [*own, self.path]:
             try:
                 os.unlink(path)
@@ -353,13 +359,16 @@ def identity(fd: int) -> "Any":
         return None
 
 
+def first_high() -> int:
+    return min(LOW_NUMBERS, os.sysconf("SC_OPEN_MAX") * 15 // 16)
+
+
 def high(fd: int) -> int:
     """The same file under a number that the job does not get by opening a file or two."""
     import fcntl
 
     try:
-        low = min(LOW_NUMBERS, os.sysconf("SC_OPEN_MAX") * 15 // 16)
-        number = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, low)
+        number = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, first_high())
     except (OSError, ValueError):
         return fd
     os.close(fd)
@@ -428,9 +437,7 @@ class Recorder:
         self.lines = None  # type: Any
         self.names = {}  # type: dict[str, bytes]
         self.ident = getattr(_thread, "get_native_id", lambda: 0)
-        self.dump_after = wished_dump() if level == "debug" else 0.0
-        self.dump_due = 0
-        self.set_dump = None  # type: Any
+        self.timer = None  # type: Any
 
     def start(self, how: str) -> None:
         why_no_ring = ""
@@ -476,8 +483,6 @@ class Recorder:
         import signal
 
         number, self.ring.dump = wished_signal(), -1
-        if self.set_dump:
-            faulthandler.cancel_dump_traceback_later()
         if signal.getsignal(number) is not signal.SIG_DFL:  # the job handles it itself
             return
         try:
@@ -493,19 +498,14 @@ class Recorder:
             self.ring.event(now, self.ident(), kind.encode("ascii"), text)
         if self.lines:
             self.line(kind, text, now)
-        if self.set_dump and self.ring.dump >= 0 and now >= self.dump_due:
-            self.dump_later(now)
+        timer = self.timer
+        if timer is not None and now >= timer.due:
+            self.set_timer(now)
 
-    def dump_later(self, now: int) -> None:
-        """All stacks into the dump, unless there is a mark in time. Seldom set anew: each time starts a thread."""
-        self.dump_due = now + int(self.dump_after * 1e8)
-        if not self.ring.has_dump():
-            self.lost_dump()
-        if self.ring.dump < 0:
-            return
-        if os.fstat(self.ring.dump).st_size > MOST_DUMPED:
-            os.ftruncate(self.ring.dump, 0)
-        self.set_dump(self.dump_after, file=self.ring.dump)
+    def set_timer(self, now: int) -> None:
+        timer = self.timer
+        if timer is not None and self.ring.map is not None and not timer.set(self.ring.dump_path(), now):
+            self.timer = None
 
     def line(self, kind: str, text: bytes, now: int) -> None:
         age = (now - self.began) / 1e9
@@ -570,11 +570,14 @@ class Recorder:
         """In a forked child: another ring, for both would write into the same."""
         try:
             old, self.ring = self.ring, Ring()  # whatever happens now: the parent's files are not ours
-            self.dump_due = 0
+            timer, self.timer = self.timer, None
             if called_from(2) == "_execute_child":  # subprocess with preexec_fn: exec follows at once
                 return
             inside = b", ".join(b"%s %s" % key for key, held in old.open.items() if held).decode("ascii")
             self.began = time.monotonic_ns()
+            if timer is not None:
+                timer.begin()
+                self.timer = timer
             self.start("fork" + (" inside " + inside if inside else ""))
             if old.dump >= 0:
                 if self.ring.dump < 0:  # else it is registered anew already
@@ -589,6 +592,8 @@ class Recorder:
     def ended(self, how: str = "exit") -> None:
         try:
             self.note(how, "threads left: " + thread_names())
+            if self.timer is not None:
+                self.timer.stop()
             self.ring.let_go()
         except Exception:
             pass
@@ -776,10 +781,41 @@ def arm(ring: "Ring") -> None:
         finally:
             os.close(fd)
         os.rename(ring.folder + "/new", ring.folder + "/recorder.json")
-    if is_scope_one():  # only then: ctypes takes some milliseconds
-        import ctypes
+    if is_scope_one():
 
-        ctypes.CDLL(None).prctl(0x59616D61, ctypes.c_ulong(2**64 - 1), 0, 0, 0)  # PR_SET_PTRACER, any of our user
+        class ULong(ctypes_module()._SimpleCData):
+            _type_ = "L"
+
+        c_function("prctl")(0x59616D61, ULong(2**64 - 1), 0, 0, 0)  # PR_SET_PTRACER, any of our user
+
+
+def ctypes_module() -> "Any":
+    """`_ctypes`, for `ctypes` takes some milliseconds. Many a libffi opens a file for good when it is loaded: that gets
+    a high number like ours."""
+    if "_ctypes" not in sys.modules:
+        low = [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)]
+        try:
+            while low[-1] < first_high() - 1:
+                low.append(os.dup(low[-1]))
+            __import__("_ctypes")
+        finally:
+            for fd in low:
+                os.close(fd)
+    return sys.modules["_ctypes"]
+
+
+def c_function(name: str, flags: int = 0) -> "Any":
+    """One of libc that returns an int, called with Python's lock kept."""
+    ctypes = ctypes_module()
+
+    class Int(ctypes._SimpleCData):
+        _type_ = "i"
+
+    class Function(ctypes.CFuncPtr):
+        _flags_ = ctypes.FUNCFLAG_CDECL | ctypes.FUNCFLAG_PYTHONAPI | flags
+        _restype_ = Int
+
+    return Function(ctypes.dlsym(ctypes.dlopen(None, 0), name))
 
 
 def is_scope_one() -> bool:
@@ -1267,29 +1303,156 @@ def hook_signals(recorder: "Recorder") -> None:
     signal.getsignal = like(lambda number: shown(get_handler(number)), get_handler)
 
 
-def hook_dump(recorder: "Recorder") -> None:
-    """At level debug: all stacks once nothing was marked for a while. A process has one such timer: when the job wants
-    it, it is the job's. Its thread is not there while the job forks: Python 3.12 would warn of it."""
+class Timer:
+    """faulthandler's, at level debug: all stacks once nothing was marked for a while. It needs no lock of Python's, so
+    it tells of code that never lets go of that one, too. It also prints late, when the job may long have closed the
+    number that was given to it, and have a file of its own there. So its thread has a table of descriptors for itself.
+    """
+
+    def __init__(self, after_s: float) -> None:
+        import _signal  # type: ignore
+        import faulthandler
+
+        self.after_s = after_s
+        self.name_thread, self.syscall, self.open = map(c_function, ("prctl", "syscall", "open"))
+        self.sigmask = _signal.pthread_sigmask
+        self.signals = getattr(_signal, "valid_signals", lambda: set(range(1, 65)) - {32, 33})()
+        self.set_dump, self.cancel = faulthandler.dump_traceback_later, faulthandler.cancel_dump_traceback_later
+        # As they are now: gevent has others in their place, whose threads are none.
+        self.start_thread, self.ident = _thread.start_new_thread, _thread.get_ident
+        self.new_lock, self.sleep, self.all_of, self.until_true = _thread.allocate_lock, time.sleep, list, any
+        self.begin()
+
+    def begin(self) -> None:
+        """In this process, where none of its threads is."""
+        self.pid, self.due, self.busy = os.getpid(), 0, self.new_lock()
+
+    def set(self, path: str, now: int) -> bool:
+        """All stacks into that file, unless this is called again in time. Seldom: it takes two threads. False: never
+        again.
+
+        A thread shares the table of the one that starts it. So one is started that parts with the job's, opens the dump
+        in its own, and starts faulthandler's. It runs no line of Python, only functions of C that keep Python's lock,
+        make nothing that the collector of cycles counts, and are not interrupted by a signal: what is the job's would
+        be closed, or written to, in the wrong table otherwise.
+        """
+        self.due = now + int(self.after_s * 1e8)
+        if self.pid != os.getpid():  # a child that C code forked: faulthandler waits for a thread that is not there
+            return False
+        if not self.busy.acquire(False):
+            return True
+        try:
+            keep_small(path)
+            call, chain = itertools.starmap, itertools.chain
+            until_one_fails = chain(  # what went well is 0, False or None
+                call(self.ident().__eq__, zip(call(self.ident, [()]))),  # never in this thread
+                itertools.islice(call(self.sigmask, [(0, self.signals)]), 1, None),  # SIG_BLOCK; its answer is not one
+                call(self.name_thread, [(15, TIMER)]),  # PR_SET_NAME, of both
+                call(self.syscall, [(CLOSE_RANGE, 0, 0xFFFFFFFF, CLOSE_RANGE_UNSHARE)]),
+                call(self.open, [(os.fsencode(path), DUMP_FLAGS & ~os.O_CREAT)]),
+                call(self.set_dump, [(self.after_s, False, 0)]),
+            )
+            in_order = chain(
+                call(self.until_true, [(until_one_fails,)]),
+                call(self.busy.release, [()]),
+            )
+            self.start_thread(self.all_of, (in_order,))
+        except Exception:
+            self.busy.release()
+            raise
+        if self.busy.acquire(True, 1.0):
+            self.busy.release()
+            return True
+        return False
+
+    def stop(self) -> bool:
+        """Its threads are gone, and none is started until `go_on`. False: not in time."""
+        if self.pid != os.getpid():
+            return True
+        if not self.busy.acquire(True, 1.0):
+            return False
+        self.cancel()
+        for _ in range(500):
+            if not are_there(TIMER):
+                break
+            self.sleep(0.001)
+        return True
+
+    def go_on(self) -> None:
+        if self.pid == os.getpid():
+            self.busy.release()
+
+
+def are_there(name: bytes) -> bool:
+    """Whether threads of this name, two at most, are all that there is beside one other: then Python warns of them."""
+    tasks = os.listdir("/proc/self/task")
+    if not 1 < len(tasks) <= 3:
+        return False
+    for task in tasks:
+        try:
+            with open("/proc/self/task/%s/comm" % task, "rb") as comm:
+                if comm.read().rstrip() == name:
+                    return True
+        except OSError:  # it has just gone
+            pass
+    return False
+
+
+def keep_small(path: str) -> None:
+    """The dump is there, and not longer than it may be."""
+    fd = os.open(path, DUMP_FLAGS, 0o600)
+    try:
+        if os.fstat(fd).st_size > MOST_DUMPED:
+            os.ftruncate(fd, 0)
+    finally:
+        os.close(fd)
+
+
+def has_close_range() -> bool:
+    """Linux 5.9; with a range that is none it does nothing but answer. Of old machines the number is another one."""
+    import errno
+
+    if sys.implementation.name != "cpython":
+        return False
+    if os.uname().machine not in ("x86_64", "aarch64", "ppc64le", "s390x", "riscv64", "loongarch64"):
+        return False
+    ctypes = ctypes_module()
+    refused = c_function("syscall", ctypes.FUNCFLAG_USE_ERRNO)(CLOSE_RANGE, 1, 0, CLOSE_RANGE_UNSHARE)
+    return refused == -1 and ctypes.get_errno() == errno.EINVAL
+
+
+def hook_dump(recorder: "Recorder", after_s: float) -> None:
+    """A process has one such timer: when the job wants it, it is the job's. Its thread is not there while the job
+    forks: Python 3.12 would warn of it, and some versions (3.13.0) look for threads only after the hooks, so a parent
+    without other threads gets it back with its next mark."""
     import faulthandler
 
-    set_dump, cancel = faulthandler.dump_traceback_later, faulthandler.cancel_dump_traceback_later
+    if not guarded(has_close_range):
+        recorder.note("no-dump", "the timer needs close_range(2), as Linux 5.9 has it, and ctypes")
+        return
+    recorder.timer = timer = Timer(after_s)
 
     def given_up(*args: "Any", **kwargs: "Any") -> "Any":
-        recorder.set_dump = None
-        return set_dump(*args, **kwargs)
+        ours, recorder.timer = recorder.timer, None
+        if ours is not None:
+            guarded(ours.stop)
+        return timer.set_dump(*args, **kwargs)
 
     def pause() -> None:
-        if recorder.set_dump:
-            cancel()
+        if recorder.timer is not None and not guarded(recorder.timer.stop):
+            recorder.timer = None
 
     def resume() -> None:
-        if recorder.set_dump and recorder.ring.dump >= 0:
-            guarded(recorder.dump_later, time.monotonic_ns())
+        ours = recorder.timer
+        if ours is not None:
+            guarded(ours.go_on)
+            ours.due = 0
+            if sys.version_info < (3, 12) or len(guarded(os.listdir, "/proc/self/task") or "") > 1:
+                guarded(recorder.set_timer, time.monotonic_ns())
 
-    recorder.set_dump = set_dump
-    faulthandler.dump_traceback_later = like(given_up, set_dump)
+    faulthandler.dump_traceback_later = like(given_up, timer.set_dump)
     os.register_at_fork(before=pause, after_in_parent=resume)
-    resume()
+    guarded(recorder.set_timer, time.monotonic_ns())
 
 
 def record() -> None:
@@ -1312,8 +1475,8 @@ def record() -> None:
     if recorder.level == "debug":
         guarded(hook_signals, recorder)
         guarded(hook_audit, recorder)
-        if recorder.dump_after > 0:
-            guarded(hook_dump, recorder)
+        if wished_dump() > 0:
+            guarded(hook_dump, recorder, wished_dump())
     atexit.register(recorder.ended)
     hook_exit(recorder)
     os.register_at_fork(
