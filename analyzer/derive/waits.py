@@ -16,12 +16,13 @@ from .edges.bystack import find_by_stack, find_idle_worker, find_join_by_stack, 
 from .edges.children import find_child, find_vfork
 from .edges.databases import find_database_lock
 from .edges.filelocks import find_file_lock
-from .edges.files import find_device, find_fifo_open, find_mount, find_uninterruptible
+from .edges.files import find_device, find_fifo_open, find_mount, find_uninterruptible, is_in_fifo
 from .edges.futexes import find_futex, find_futex_nobody_wakes, find_gil, find_thread_join
 from .edges.futures import find_future
 from .edges.imports import find_import_holder
 from .edges.kernel_waits import find_kernel_wait
 from .edges.loader import find_loader_lock
+from .edges.lock_files import find_lock_loop
 from .edges.loops import find_deaf_loop, find_loop_thread, find_watched_peer, find_watched_pipe
 from .edges.nobody_left import find_lost_pool, find_nobody_left
 from .edges.owners import find_lock_holder, find_lock_nobody_owns, find_lock_owner, find_shared_futex
@@ -75,6 +76,7 @@ FINDERS: tuple[Finder, ...] = (
     find_futex_nobody_wakes,
     find_gil,
     find_database_lock,
+    find_lock_loop,
     find_missing_file,
     find_polled,
     find_deaf_loop,
@@ -125,9 +127,10 @@ def _of_one_stack(scene: Scene, thread: Thread) -> list[WaitEdge]:
     if thread.liveness != "unknown" or len(scene.samples_of(thread.id)) > 1:
         return []
     in_wait = call is None and stack and not stack[0].active and (known_wait(stack) or stack[0].kind == "native")
-    if not in_wait and not (call is not None and call.watches):
+    in_fifo = is_in_fifo(scene, thread)
+    if not in_wait and not in_fifo and not (call is not None and call.watches):
         return []
-    seen = "stack" if in_wait else "trace"
+    seen = "stack" if in_wait or in_fifo else "trace"
     return [
         replace(edge, strength=WEAKER[edge.strength], reason=f"{edge.reason}; one look at its {seen}, and no more")
         for edge in edges_of(scene, thread, looked_once=True)

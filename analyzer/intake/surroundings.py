@@ -19,7 +19,7 @@ _SAYS: dict[type, Callable[[Any], tuple[object, object]]] = {
     EnvVar: lambda row: (row.name, row.value),
     Package: lambda row: (re.sub(r"[-_.]+", "-", row.name).lower(), row.version),
     Library: lambda row: (row.path, row.version),
-    Limit: lambda row: (row.name, row.soft),
+    Limit: lambda row: ((row.name, row.soft is None), row.soft),
     Cgroup: lambda row: (row.path, row.memory_max),
 }
 """What a row says of its process, and with which value: of one process there is one."""
@@ -33,9 +33,19 @@ def united(tables: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     mute = [p for p in tables.get("processes", ()) if p.pid < 0 and p.id not in busy and not p.argv and p.id in said]
     whose = _whose(mute, [p for p in tables.get("processes", ()) if p.id in busy], said)
     if not whose:
-        return {name: list(rows) for name, rows in tables.items()}
+        return {**{name: list(rows) for name, rows in tables.items()}, **_with_use(tables.get("limits", ()))}
     moved = {name: [_moved(row, whose) for row in rows] for name, rows in tables.items()}
-    return {**moved, **merge_rows({"processes": moved["processes"]})}
+    return {**moved, **merge_rows({"processes": moved["processes"]}), **_with_use(moved.get("limits", ()))}
+
+
+def _with_use(limits: Sequence[Limit]) -> dict[str, list[Limit]]:
+    """One text shows the limit, another counts what is in use: one row of the two."""
+    used = {(row.process, row.name): row.used for row in limits if row.used is not None}
+    whole = [row for row in limits if row.soft is not None or row.unlimited]
+    met = {(row.process, row.name) for row in whole}
+    rows = [replace(row, used=used.get((row.process, row.name), row.used)) for row in whole]
+    rows += [row for row in limits if row not in whole and (row.used is None or (row.process, row.name) not in met)]
+    return {"limits": rows} if rows else {}
 
 
 def _said(tables: Mapping[str, Sequence[Any]]) -> dict[str, dict[object, object]]:

@@ -1,4 +1,4 @@
-"""Files as people show them: ls -l, stat. How old a file was, the text does not tell: it does not say when it is."""
+"""Files as people show them: ls -l, stat, file. How old one was, the text does not tell: it does not say when it is."""
 
 from __future__ import annotations
 
@@ -125,7 +125,19 @@ def parse_stat(lines: Lines, start: int) -> Parsed | None:
     return Parsed(end, (row,), about=path)
 
 
+_NAMED_PIPE = re.compile(r"(?P<path>\S.{0,400}?): +fifo \(named pipe\)$")
+
+
+def parse_file(lines: Lines, start: int) -> Parsed | None:
+    """What file(1) says of a named pipe."""
+    found = _NAMED_PIPE.match(lines[start].bare)
+    if found is None:
+        return None
+    return Parsed(start + 1, (File(found["path"], kind="fifo", exists=True, line=lines[start].number),), about="a FIFO")
+
+
 PARSERS = (
+    Parser("file", _NAMED_PIPE, parse_file),
     Parser("ls", re.compile(f"{_ROW_BEGINS.pattern}|{_TOTAL.pattern}"), parse_ls),
     Parser("stat", re.compile(r"File: \S"), parse_stat),
 )

@@ -23,6 +23,7 @@ _BEGINS = re.compile(
     rf"|\[\w{{2,4}} {_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}\] \S"
     r"|\d{1,4},\d{1,20},\d{1,20},[-c+](?:,[\w=]{1,40})?;"
     r"|(?:kern|user|daemon|syslog|auth)\s{0,4}:(?:emerg|alert|crit|err|warn|notice|info|debug)\s{0,3}:\s"
+    r"|kernel(?:\[\d{1,7}\])?: ?(?:\[ {0,12}\d{1,12}\.\d{1,9}\]|NMI |watchdog: |BUG: |INFO: |mce: )"
     rf"|{_SYSTEM_LOG} kernel(?:\[\d{{1,7}}\])?: "
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d \S"
     r"|NVRM: |INFO: task .{1,16}:\d{1,9} blocked |(?:Memory cgroup out|Out) of memory: Kill|oom-kill:constraint="

@@ -3,7 +3,8 @@
     # cat /proc/812/stack
     [<0>] nfs_wait_bit_killable+0x1e/0x90 [nfs]
 
-Before it wchan may stand on the same line, as it ends without a line break.
+What ``uniq -c`` made of the stacks of many tasks is read as one. Before the stack wchan may
+stand on the same line, as it ends without a line break.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ _FILE = r"/proc/(?P<pid>\d{1,10}|self)/(?:task/(?P<tid>\d{1,10})/)?stack\b"
 _PROMPT = re.compile(
     rf"(?:(?:.{{0,80}}[#$%>] )?(?:sudo )?(?:cat|head|tail|more|less|grep)\b.{{0,40}} |==> |){_FILE}(?::| <==)?$"
 )
-_FIRST = re.compile(rf"(?P<wchan>[A-Za-z_][\w.]{{0,100}})?(?P<frame>{_MARK}.{{0,80}})$")
+_COUNTED = r"(?:\d{1,6} {1,3})?"
+"""What uniq -c puts before a line."""
+_FIRST = re.compile(rf"{_COUNTED}(?P<wchan>[A-Za-z_][\w.]{{0,100}})?(?P<frame>{_MARK}.{{0,80}})$")
 _END = re.compile(r"\[<f{8,16}>\] 0xf{8,16}$")
-_BEGINS = re.compile(rf"(?:[A-Za-z_][\w.]{{0,100}})?{_MARK}|.{{0,120}}/proc/\d{{1,10}}/(?:task/\d{{1,10}}/)?stack\b")
+_BEGINS = re.compile(
+    rf"{_COUNTED}(?:[A-Za-z_][\w.]{{0,100}})?{_MARK}|.{{0,120}}/proc/\d{{1,10}}/(?:task/\d{{1,10}}/)?stack\b"
+)
 _NEVER_RETURNS = frozenset({"kthread", "ret_from_fork"})
 
 

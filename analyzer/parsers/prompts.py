@@ -29,7 +29,7 @@ _PROMPT = re.compile(
     rf"(?:{_WHERE}) (?P<command>\S.{{0,4000}})$|{_HERE}[$❯➜] (?P<plain>[A-Za-z./_~(].{{0,4000}})$"
     rf"|{_HERE}[#+%] (?P<typed>(?:{_TOOLS})(?: .{{0,4000}})?)$"
 )
-_OPTIONS_END = re.compile(r"^(?:sudo(?: -\w+)*|time|timeout \S+|watch(?: -n ?\d+)?) ")
+_OPTIONS_END = re.compile(r"^(?:sudo(?: -\w+)*|time|timeout(?: -(?:k ?\S+|s ?\w+|-\S+))* \S+|watch(?: -n ?\d+)?) ")
 _FILE = re.compile(r"(?:^|\s)(?P<path>/(?:proc|sys)/[^\s|;&>*]{1,300})")
 _PROC = re.compile(r"/proc/(?P<pid>\d{1,9}|self)(?:/task/(?P<tid>\d{1,9}))?/(?P<file>[\w/]{1,40})$")
 
@@ -84,5 +84,6 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     return Parsed(start + 1, about=command.text[:100]) if command else None
 
 
-_BEGINS = re.compile(rf"(?:{_WHERE}) \S|{_HERE}[$❯➜] [A-Za-z./_~(]|{_HERE}[#+%] (?:{_TOOLS})(?: |$)")
-PARSERS = (Parser("prompt", _BEGINS, parse),)
+BEGINS = re.compile(rf"(?:{_WHERE}) \S|{_HERE}[$❯➜] [A-Za-z./_~(]|{_HERE}[#+%] (?:{_TOOLS})(?: |$)")
+"""How a line with a prompt begins."""
+PARSERS = (Parser("prompt", BEGINS, parse),)

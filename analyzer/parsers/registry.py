@@ -9,6 +9,7 @@ from . import (
     conda,
     container_list,
     containers,
+    counted,
     environment,
     environment_report,
     faulthandler,
@@ -44,6 +45,7 @@ from . import (
     sockets,
     strace,
     tracebacks,
+    unanswered,
 )
 from .interface import Parser
 
@@ -75,12 +77,14 @@ PARSERS: tuple[Parser, ...] = (
     *conda.PARSERS,
     *packages.PARSERS,
     *environment.PARSERS,
+    *counted.PARSERS,
     *proc_files.PARSERS,
     *limits.PARSERS,
     *schedulers.PARSERS,
     *ray_state.PARSERS,
     *sockets.PARSERS,
     *lsof.PARSERS,
+    *unanswered.PARSERS,
     *prompts.PARSERS,
     *mounts.PARSERS,
     *host_figures.PARSERS,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from flatline.bundle.facts import Fd, File, Process, Socket, Thread, process_id, thread_id
@@ -28,6 +28,9 @@ _EVENT = re.compile(
     r"(?:\+\+\+ (?P<ended>exited with \d{1,3}|killed by \w{1,20}.{0,20}) \+\+\+"
     r"|--- (?:SIG\w{1,12}|stopped by SIG\w{1,12}) .{0,400}---)"
 )
+_STOPS = re.compile(r"--- (?:stopped by )?SIG(?P<name>STOP|TSTP|TTIN|TTOU)\b")
+STOP_SIGNALS = {"STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22}
+MOST_FIFOS = 64
 _DETACHED = re.compile(r"strace: Process \d{1,9} detached$")
 """Printed behind a call that did not return."""
 _STACK = re.compile(r" {0,4}> \S{1,400}\(.{0,400}\) \[0x[0-9a-f]{1,16}\]$")
@@ -85,6 +88,8 @@ def _take(trace: Trace, line: Line) -> int | None:
     if event := _EVENT.match(rest):
         if event["ended"]:
             trace.end(trace.task(number, line))
+        elif stop := _STOPS.match(rest):
+            trace.task(number, line).stopped = STOP_SIGNALS[stop["name"]]
         return 0
     if broken := _BROKEN.search(rest, max(0, len(rest) - 60)):
         return _broken(trace, number, rest[: broken.start()], int(broken["pid"]), line)
@@ -104,6 +109,8 @@ def _call(trace: Trace, number: int | None, text: str, line: Line) -> int | None
     call = called(text)
     if call is None:
         return None
+    if "S_IFIFO" in text and (path := call.quoted()) and len(trace.fifos) < MOST_FIFOS:
+        trace.fifos.add(path)
     note(trace, trace.task(number, line), call, line)
     return 1
 
@@ -126,31 +133,35 @@ def _rows(trace: Trace) -> Iterator[Any]:
     for task in tasks:
         if task.pid not in told:
             told.add(task.pid)
-            yield Process(process_id(task.pid, HOST), HOST, task.pid, ppid=task.parent, line=task.line)
+            stopped = next((t.stopped for t in tasks if t.pid == task.pid and t.stopped), None)
+            yield Process(process_id(task.pid, HOST), HOST, task.pid, ppid=task.parent, line=task.line,
+                          state="T" if stopped else "unknown", stop_signal=stopped)  # fmt: skip
         is_main = task.tid == task.pid or (not task.known and task.tid == unknown[0] and NO_PID not in trace.tasks)
         yield _thread(task, is_main=is_main)
     yield from _descriptors(tasks)
     for task in trace.tasks.values():
         yield from _missing(task)
-        yield from _opening(task)
+        yield from _opening(task, trace.fifos)
 
 
 def _missing(task: Task) -> Iterator[File]:
     """Paths that it asks for in a loop."""
     counts = Counter(path for path, _ in task.asked if path)
     for path, count in counts.items():
-        if count >= MOST_ASKED:
+        sleeps = " with sleeps between" if task.slept else ""
+        if count >= (MOST_ASKED - 1 if sleeps else MOST_ASKED):
             line = max(number for asked, number in task.asked if asked == path)
-            yield File(path, process_id(task.pid, HOST), "missing", "stack", exists=False, named_by=f"{count} calls",
+            yield File(path, process_id(task.pid, HOST), "missing", "stack", exists=False, named_by=f"{count} calls{sleeps}",
                        line=line)  # fmt: skip
 
 
-def _opening(task: Task) -> Iterator[File]:
+def _opening(task: Task, fifos: Collection[str]) -> Iterator[File]:
     """The path of an open that has not come back."""
     call = task.waits
     path = call.quoted() if call is not None and call.name in OPENS else None
     if path:
-        yield File(path, process_id(task.pid, HOST), why_looked="stack", named_by="open", line=task.last_line)
+        yield File(path, process_id(task.pid, HOST), "fifo" if path in fifos else "unknown", "stack", named_by="open",
+                   line=task.last_line)  # fmt: skip
 
 
 def _thread(task: Task, *, is_main: bool) -> Thread:
@@ -159,7 +170,7 @@ def _thread(task: Task, *, is_main: bool) -> Thread:
     path = task.open.files[waits.fd][0] if waits is not None and waits.fd in task.open.files else None
     return Thread(
         thread_id(task.pid, task.tid, HOST), process_id(task.pid, HOST), task.pid, task.tid, is_main=is_main,
-        state="S" if waits else "X" if task.ended else "unknown",
+        state="T" if task.stopped else "S" if waits else "X" if task.ended else "unknown",
         syscall=syscall_of(waits, path, watched) if waits else None, line=task.last_line or task.line,
     )  # fmt: skip
 

@@ -96,6 +96,10 @@ class Task:
     last: Called | None = None
     last_line: int = 0
     ended: bool = False
+    stopped: int | None = None
+    """The signal that has stopped it, when no call followed."""
+    slept: bool = False
+    """Whether a call of its last ones was a sleep that ended."""
     open: Descriptors = field(default_factory=Descriptors)
     asked: deque[tuple[str, int]] = field(default_factory=lambda: deque(maxlen=_LATELY))
     """Of its last calls those that asked for a path that is not there: the path and the line; ("", 0) for others."""
@@ -117,6 +121,8 @@ class Trace:
     """Whose the lines without a number are, where strace says which process it attached to."""
     alone: int | None = None
     """Whose the lines without a number were before there was a second task, and are when the others have ended."""
+    fifos: set[str] = field(default_factory=set)
+    """Paths that a call of stat or mknod showed to be named pipes."""
     living: dict[int, None] = field(default_factory=dict)
     """Tasks that have not ended."""
     half: tuple[int | None, str] | None = None
@@ -210,6 +216,8 @@ def _named(task: Task, fd: int, path: str, line: Line) -> None:
 def _remember(trace: Trace, task: Task, call: Called, line: Line) -> None:
     path, result = call.quoted(), call.result or ""
     number = int(result) if re.fullmatch(r"\d{1,9}", result) else None
+    task.stopped = None
+    task.slept |= call.name in ("nanosleep", "clock_nanosleep") and call.result is not None
     task.asked.append((path, line.number) if call.name in _ASKS and path and call.error == "ENOENT" else ("", 0))
     if number is None:
         return

@@ -26,6 +26,12 @@ _JOURNAL = re.compile(
 )
 
 
+_WALL = re.compile(
+    r"kernel(?:\[\d{1,7}\])?: ?(?=\[ {0,12}\d{1,12}\.\d{1,9}\]|NMI |watchdog: |BUG: |INFO: |Uhhuh|mce: |Disabling )"
+)
+"""syslogd on every terminal (``Message from syslogd@host``), and lines of a log that lost their host."""
+
+
 @dataclass(frozen=True)
 class Head:
     """A line of the log, taken apart."""
@@ -59,6 +65,8 @@ def head_of(line: str) -> Head:
     for pattern in (_DECODED, _HUMAN):
         if found := pattern.match(text, at):
             at, known = found.end(), True
+    if wall := _WALL.match(text, at):
+        at, known = wall.end(), True
     journal = _JOURNAL.match(text, at)
     alone = None if journal else _ISO_ALONE.match(text, at)
     if journal:

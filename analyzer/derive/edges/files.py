@@ -47,12 +47,23 @@ def find_device(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
                rows=(scene.fd(thread.process, call.fd),))  # fmt: skip
 
 
+_IN_FIFO = ("wait_for_partner", "fifo_open")
+"""Functions of the kernel in which an open of a FIFO waits."""
+
+
+def is_in_fifo(scene: Scene, thread: Thread) -> bool:
+    """Whether the kernel's own names say that it opens a FIFO: they need no second look."""
+    kernel = (thread.wchan, *(frame.function for frame in scene.kernel_stack(thread.id)))
+    return any((name or "").startswith(_IN_FIFO) for name in kernel)
+
+
 def find_fifo_open(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """open(2) on a FIFO returns when somebody opens the other end."""
     call = thread.syscall
-    if call is None or call.name not in ("open", "openat", "openat2") or thread.liveness not in ("frozen", "unknown"):
+    in_fifo = is_in_fifo(scene, thread)
+    opens = call is not None and call.name in ("open", "openat", "openat2")
+    if not (in_fifo or opens) or thread.liveness not in ("frozen", "unknown"):
         return
-    in_fifo = (thread.wchan or "").startswith(("wait_for_partner", "fifo_open"))
     named = [f for f in scene.files.get(thread.process, []) if f.kind == "fifo"]
     if not in_fifo and not named:
         return
@@ -61,7 +72,8 @@ def find_fifo_open(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     yield edge(scene, thread, node, "fifo-open", "proven" if in_fifo else "strong",
                f"opens {f'the FIFO {name}' if name else 'a FIFO'}, whose other end nobody has opened",
                owner="outside", inside_job=False, resource=name or "a FIFO", rows=named[:1],
-               reason=f"blocked in {call.name}{f' ({thread.wchan})' if in_fifo else ''}")  # fmt: skip
+               reason=f"blocked in {call.name if call else 'open'}{f' ({thread.wchan})' if in_fifo else ''}",
+               )  # fmt: skip
 
 
 def _opened(scene: Scene, thread: Thread) -> str | None:

@@ -199,3 +199,14 @@ def test_a_task_in_state_d_is_one_without_the_line_that_says_for_how_long():
     assert [(p.pid, p.name, p.state) for p in rows_of(block, Process)] == [(4120, "sft_main", "D")]
     assert [(f.function, f.module) for f in rows_of(block, Frame)][-1] == ("uvm_va_block_lock", "nvidia_uvm")
     assert rows_of(block, KernelEvent) == []
+
+
+def test_what_syslogd_writes_on_every_terminal_is_the_kernels():
+    text = (
+        "Message from syslogd@gpu4 at Jan  2 03:04:05 ...\n"
+        " kernel:[ 812.120011] watchdog: BUG: soft lockup - CPU#3 stuck for 26s! [python3:4711]\n"
+        "Broadcast message from systemd-journald@gpu4\n"
+        "kernel[1]: watchdog: BUG: soft lockup - CPU#4 stuck for 26s! [python3:4712]\n"
+    )
+    events = [row for block in blocks_of(text) for row in rows_of(block, KernelEvent)]
+    assert [(event.kind, event.pid) for event in events] == [("soft-lockup", 4711), ("soft-lockup", 4712)]

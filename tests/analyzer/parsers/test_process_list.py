@@ -180,3 +180,16 @@ def test_a_zombie_whose_mark_the_width_of_the_terminal_cut_is_one_by_its_name() 
         "ann         71  0.0  0.0      0     0 ?        Z    10:01   0:09 [python3] <defu\n"
     )
     assert [(p.name, p.state) for p in rows_of(only(text, "ps"), Process)] == [("python3", "Z")]
+
+
+def test_rows_whose_headline_was_filtered_away_are_read_by_the_format_that_was_asked_for():
+    text = (
+        "$ ps -eo pid,stat,wchan:30,etime,cmd | grep ' D'\n"
+        "  712 Dl   nfs_wait_bit_killable      1-02:03:04 python train.py --data /mnt/set\n"
+    )
+    rows = rows_of([row for block in blocks_of(text) for row in block.rows], Thread)
+    assert [(row.pid, row.state, row.wchan) for row in rows] == [(712, "D", "nfs_wait_bit_killable")]
+
+
+def test_what_a_filter_left_of_another_format_is_not_taken_for_rows():
+    assert [block.kind for block in blocks_of("$ ps -o pid,stat,cmd -p 9\nnothing to see\n")] == ["prompt", "log"]
