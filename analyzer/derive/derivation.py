@@ -13,6 +13,7 @@ from ..findings import ChainEnd, Evidence, ReportChain, Step, Verdict, WaitsOn
 from ..names import process_named, thread_named
 from . import chains as chain_walk
 from .chains import Path
+from .doings import tell_doings
 from .evidence import Quotes
 from .liveness import judge_liveness
 from .log_verdict import as_verdict, told_by_texts
@@ -103,6 +104,7 @@ def derive(case: Case, text_of: Callable[[Log], str] | None = None) -> Derived:
     add_log_facts(store, texts)
     scene = Scene(store)
     judge_liveness(scene)
+    tell_doings(scene)
     edges = derive_waits(scene)
     roots = chain_walk.find_roots(scene)
     paths = chain_walk.find_paths(scene, edges, roots)

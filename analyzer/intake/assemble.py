@@ -21,6 +21,7 @@ from .numbering import numbered
 from .owners import Owners
 from .relations import with_relations
 from .sources import Source
+from .speakers import Speaker, speaker_of_heading, speaker_of_name
 from .surroundings import united
 from .tasks import placed
 from .tickets import parts
@@ -102,13 +103,15 @@ class _Desk:
         if source.note:
             self.notes.append(f"{source.name}: {source.note}")
         shown = list(kept.lines)
+        named = speaker_of_name(source.name)
         for part in parts(kept.lines):
             lines = [clean(part.first + i + 1, text) for i, text in enumerate(part.lines)]
             for i, line in enumerate(lines):
                 shown[part.first + i] = line.shown
             blocks = cut(lines, rest=PROSE if part.is_prose else LOG)
             for block in blocks:
-                self._block(source, lines, block)
+                above = lines[max(0, block.first - 1) : block.first]
+                self._block(source, lines, block, named or speaker_of_heading(above))
             self._logs(source, lines, blocks)
         if kept.omitted_bytes:
             self.notes.append(
@@ -116,11 +119,11 @@ class _Desk:
             )
         self.texts[source.name] = shown
 
-    def _block(self, source: Source, lines: Sequence[Line], block: Block) -> None:
+    def _block(self, source: Source, lines: Sequence[Line], block: Block, speaker: Speaker | None) -> None:
         first, last = lines[block.first].number, lines[block.end - 1].number
         about = block.about or (self._log_of(lines[block.first : block.end]) if block.kind == LOG else "")
         self.recognised.append(Recognised(source.name, block.kind, first, last, about))
-        for row in self._owners.owned(block.rows, lines[block.first : block.end]):
+        for row in self._owners.owned(block.rows, lines[block.first : block.end], speaker):
             self.tables.setdefault(_TABLES[type(row)], []).append(replace(row, artefact=source.name))
         self.collected |= block.collected
 

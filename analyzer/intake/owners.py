@@ -15,8 +15,10 @@ from typing import Any
 from flatline.bundle.facts import HEAVY_SAMPLE, KERNEL_SAMPLE, LOCALS_SAMPLE, Frame, Process, Thread, process_id
 
 from ..parsers.interface import HOST, NO_PID, Line
+from .speakers import Speaker
 
 _ID = re.compile(rf"{HOST}/(?P<pid>0|-\d{{1,9}})(?P<rest>/.*)?$")
+_ANY_ID = re.compile(rf"{HOST}/(?P<pid>-?\d{{1,10}})(?P<rest>/.*)?$")
 _IDS = ("id", "process", "thread", "owner_process")
 _TELLING_TID = 300
 """Numbers of threads below this are the first of a container, or ours for a thread without one."""
@@ -27,36 +29,57 @@ class Owners:
 
     def __init__(self) -> None:
         self._nameless = 0
-        self._by_thread: dict[str, int] = {}
+        self._by_thread: dict[tuple[str, str], int] = {}
+        self._speakers: dict[int, str] = {}
+        """Which rank or host showed the stacks of a pid first."""
+        self._elsewhere: dict[tuple[str, int], int] = {}
+        """The same pid of another rank or host -> the number of that process here."""
         self._headless: int | None = None
         self._has_main = False
         self._stacks = 0
         self._looks: dict[tuple[str, int], int] = defaultdict(int)
 
-    def owned(self, rows: Sequence[Any], lines: Sequence[Line]) -> Iterator[Any]:
-        """The rows as they go into the case."""
-        pids = {local: self._pid(rows, local) for local in nameless(rows)}
-        if pids and _is_headless(rows):
+    def owned(self, rows: Sequence[Any], lines: Sequence[Line], speaker: Speaker | None = None) -> Iterator[Any]:
+        """The rows as they go into the case; `speaker`: the rank or host whose text it is."""
+        whose = speaker.name if speaker is not None else ""
+        pids = {local: self._pid(rows, local, whose) for local in nameless(rows)}
+        if pids and _is_headless(rows) and not whose:
             yield from self._numbered(self._beside(rows, pids[NO_PID]))
             return
         for local, pid in pids.items():
             if not any(isinstance(row, Process) and row.pid == local for row in rows):
-                rank = next((line.rank for line in lines if line.rank is not None), None)
+                rank = next((line.rank for line in lines if line.rank is not None), speaker.rank if speaker else None)
                 yield Process(process_id(pid, HOST), HOST, pid, rank=rank, is_python=True, line=lines[0].number)
         named = [with_pids(row, pids) for row in rows] if pids else list(rows)
+        if speaker is not None and any(isinstance(row, Frame) for row in rows):
+            named = self._of_speaker(named, speaker)
         for row in named:
             if isinstance(row, Thread) and tells_process(row):
-                self._by_thread[_suffix(row)] = row.pid
+                self._by_thread[whose, _suffix(row)] = row.pid
         yield from self._numbered(named)
 
-    def _pid(self, rows: Sequence[Any], local: int) -> int:
+    def _of_speaker(self, rows: Sequence[Any], speaker: Speaker) -> list[Any]:
+        """Stacks of a rank or host that the text names: a process of its own, though another has the same pid."""
+        moved: dict[int, int] = {}
+        for pid in dict.fromkeys(row.pid for row in rows if isinstance(row, Process) and row.pid > 0):
+            if self._speakers.setdefault(pid, speaker.name) == speaker.name:
+                continue
+            if (speaker.name, pid) not in self._elsewhere:
+                self._nameless += 1
+                self._elsewhere[speaker.name, pid] = -self._nameless
+            moved[pid] = self._elsewhere[speaker.name, pid]
+        own = [with_pids(row, moved, _ANY_ID) for row in rows] if moved else list(rows)
+        is_one = sum(1 for row in own if isinstance(row, Process)) <= 1  # not a dump with its workers
+        return [_ranked(row, speaker.rank) for row in own] if is_one and speaker.rank is not None else own
+
+    def _pid(self, rows: Sequence[Any], local: int, whose: str) -> int:
         """Without stacks its threads may be of several processes: what all texts together know decides (tasks.py)."""
         has_stacks = any(isinstance(row, Frame) for row in rows)
         threads = (row for row in rows if isinstance(row, Thread) and row.pid == local and tells_process(row))
-        known = next((pid for row in threads if (pid := self._by_thread.get(_suffix(row))) is not None), None)
+        known = next((pid for row in threads if (pid := self._by_thread.get((whose, _suffix(row)))) is not None), None)
         if known is not None and (has_stacks or known < 0):
             return known
-        if _is_headless(rows) and self._headless is not None:
+        if _is_headless(rows) and self._headless is not None and not whose:
             return self._headless
         self._nameless += 1
         return -self._nameless
@@ -127,11 +150,16 @@ def _suffix(row: Thread) -> str:
     return row.id.rpartition("/")[2]
 
 
-def with_pids(row: Any, pids: dict[int, int]) -> Any:
+def _ranked(row: Any, rank: int | None) -> Any:
+    return replace(row, rank=rank) if isinstance(row, (Process, Thread)) and row.rank is None else row
+
+
+def with_pids(row: Any, pids: dict[int, int], ids: re.Pattern[str] = _ID) -> Any:
+    """The row under other pids; of `ids` only what has one of them changes."""
     new: dict[str, Any] = {}
     for name in _IDS:
         value = getattr(row, name, None)
-        found = _ID.match(value) if isinstance(value, str) else None
+        found = ids.match(value) if isinstance(value, str) else None
         if found and int(found["pid"]) in pids:
             new[name] = process_id(pids[int(found["pid"])], HOST) + (found["rest"] or "")
     pid = getattr(row, "pid", None)

@@ -31,6 +31,8 @@ _THREAD = re.compile(
     r'(?:: "?(?P<name>.{0,200}?)"?)?$'
 )
 _FRAME = re.compile(r"(?P<function>\S.{0,8000}) \((?P<place>[^()]{1,4096})\)$")
+_PYTHON_PLACE = re.compile(r"(?:\.pyx?|<[\w. ]{1,60}>|\.so[.\d]*|\.(?:c|cpp|cc)):?\d*$")
+FEWEST_FRAMES = 2
 _LOCALS = re.compile(r"(?:Arguments|Locals):$")
 _LOCAL = re.compile(r"(?P<name>[^\s:]{1,200}): (?P<value>.*)$")
 _BETWEEN = re.compile(r"-{40,}$|Stack dump for .{1,300}$")
@@ -158,4 +160,30 @@ def _begin_thread(dump: _Dump, line: Line, found: re.Match[str]) -> bool:
     return True
 
 
-PARSERS = (Parser("py-spy-dump", _BEGINS, parse),)
+def parse_frames(lines: Lines, start: int) -> Parsed | None:
+    """Frames that were cut out of a dump, without the head of their thread: the main thread of a process, as nobody
+    pastes another one so."""
+    end = start
+    while end < len(lines) and (found := _FRAME.fullmatch(lines[end].bare)) and _PYTHON_PLACE.search(found["place"]):
+        end += 1
+    if end - start < FEWEST_FRAMES:
+        return None
+    stacks = Stacks()
+    thread = stacks.process(lines[start]).thread(lines[start], name="MainThread", is_main=True)
+    order = range(start, end) if _begins_inside(lines, start, end) else range(end - 1, start - 1, -1)
+    for index in order:
+        found = _FRAME.fullmatch(lines[index].bare)
+        if found is not None:
+            thread.add(_raw(found["function"], *place_of(found["place"])), lines[index].number)
+    return Parsed(end, stacks.rows(), frozenset({"frames"}), stacks.about())
+
+
+def _begins_inside(lines: Lines, start: int, end: int) -> bool:
+    """Whether the innermost frame comes first; a stack that begins with the module was turned round."""
+    return not lines[start].bare.startswith("<module> ") or lines[end - 1].bare.startswith("<module> ")
+
+
+PARSERS = (
+    Parser("py-spy-dump", _BEGINS, parse),
+    Parser("py-spy-frames", re.compile(r"[^\s(\[{].{0,300} \([^()]{1,300}\.pyx?:\d{1,7}\)$"), parse_frames),
+)

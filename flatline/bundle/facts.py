@@ -26,8 +26,16 @@ State = Literal["R", "S", "D", "T", "t", "Z", "X", "I", "unknown"]
 
 Liveness = Literal["moving", "busy", "spinning", "polling", "frozen", "stopped", "exited", "unknown"]
 Role = Literal[
-    "launcher", "rank", "dataloader-worker", "pool-worker", "resource-tracker", "compile-worker", "shell",
-    "tracker-service", "other", "unknown",
+    "launcher",
+    "rank",
+    "dataloader-worker",
+    "pool-worker",
+    "resource-tracker",
+    "compile-worker",
+    "shell",
+    "tracker-service",
+    "other",
+    "unknown",
 ]
 Relation = Literal["target", "descendant", "sibling", "ancestor", "holder", "unknown"]
 """Why a process is in the bundle. ``sibling``: beside the target, under one launcher, script or pipeline, or of one
@@ -35,10 +43,43 @@ rendezvous. ``holder``: outside the tree, but it has the other end of a pipe, so
 
 StartMethod = Literal["fork", "spawn", "forkserver", "exec", "unknown"]
 Strength = Literal["proven", "strong", "suggested"]
+Doing = Literal[
+    "collective",
+    "point-to-point",
+    "rendezvous",
+    "backward",
+    "device",
+    "batch",
+    "compile",
+    "load",
+    "save",
+    "prepare",
+    "import",
+    "fetch",
+    "exit",
+    "unknown",
+]
+"""``batch``: the next one from the loader; ``fetch``: from the network; ``prepare``: of data, before the training;
+``load`` and ``save``: of weights. ``backward``: a collective within it included, since that is how it goes on."""
 GpuVendor = Literal["nvidia", "amd", "huawei", "intel", "habana", "unknown"]
 FdKind = Literal[
-    "file", "directory", "pipe", "fifo", "socket", "tty", "null", "device", "eventfd", "eventpoll", "timerfd",
-    "signalfd", "inotify", "memfd", "pidfd", "other", "unknown",
+    "file",
+    "directory",
+    "pipe",
+    "fifo",
+    "socket",
+    "tty",
+    "null",
+    "device",
+    "eventfd",
+    "eventpoll",
+    "timerfd",
+    "signalfd",
+    "inotify",
+    "memfd",
+    "pidfd",
+    "other",
+    "unknown",
 ]
 
 
@@ -244,6 +285,10 @@ class Thread:
     """Of a polling thread: how often it wakes."""
     waits_on: str | None = None
     """Filled by the analyzer: kind of the wait edge that leaves this thread (see `WaitEdge.kind`)."""
+    doing: Doing | None = None
+    """Filled by the analyzer, of main threads: the part of a training program that its stack is in."""
+    doing_in: str | None = None
+    """What of it tells two ranks apart: the collective and whose it is, ``all_gather of fetch_sub_module``."""
     since_s: float | None = None
     """How long it has waited there, at least."""
     artefact: str = ""
@@ -459,8 +504,17 @@ class Futex:
     word: int | None = None
     """What is at the address; None: memory could not be read, or changed meanwhile."""
     primitive: Literal[
-        "mutex", "rwlock", "condition", "semaphore", "barrier", "join", "pi-mutex", "python-lock", "python-rlock",
-        "python-semaphore", "unknown",
+        "mutex",
+        "rwlock",
+        "condition",
+        "semaphore",
+        "barrier",
+        "join",
+        "pi-mutex",
+        "python-lock",
+        "python-rlock",
+        "python-semaphore",
+        "unknown",
     ] = "unknown"
     """``python-semaphore``: of multiprocessing. Only locks of a known layout are named."""
     owner_tid: int | None = None
@@ -575,9 +629,9 @@ class File:
 
     path: str
     process: str | None = None
-    kind: Literal[
-        "file", "directory", "fifo", "socket", "device", "link", "lock", "missing", "other", "unknown"
-    ] = "unknown"
+    kind: Literal["file", "directory", "fifo", "socket", "device", "link", "lock", "missing", "other", "unknown"] = (
+        "unknown"
+    )
     """``lock``: a lock file (its name says so)."""
     why_looked: Literal["argument", "environment", "log", "cache", "cwd", "stack", "usual", "unknown"] = "unknown"
     """``usual``: nobody named it, but such jobs use it: /dev/shm, a device, where a variable that is not set points."""
@@ -845,8 +899,16 @@ class GpuDriver:
     host: str
     vendor: GpuVendor
     state: Literal[
-        "ok", "no-devices", "not-loaded", "library-missing", "version-mismatch", "device-lost", "hangs",
-        "no-permission", "error", "unknown",
+        "ok",
+        "no-devices",
+        "not-loaded",
+        "library-missing",
+        "version-mismatch",
+        "device-lost",
+        "hangs",
+        "no-permission",
+        "error",
+        "unknown",
     ] = "unknown"
     """``hangs``: a tool or the library did not come back, ours or one that was stuck before we came."""
     message: str | None = None
@@ -1126,10 +1188,34 @@ class WaitEdge:
     waiter: str
     awaited: str
     kind: Literal[
-        "pipe-write", "pipe-read", "socket-write", "socket-read", "socket-connect", "socket-accept", "file-lock",
-        "lock-file", "child", "futex", "thread-join", "terminal-read", "terminal-write", "stdin-read", "mount",
-        "device", "fifo-open", "stopped", "traced", "timer", "poll", "signal", "resource", "worker", "collective",
-        "rendezvous", "gil", "unknown",
+        "pipe-write",
+        "pipe-read",
+        "socket-write",
+        "socket-read",
+        "socket-connect",
+        "socket-accept",
+        "file-lock",
+        "lock-file",
+        "child",
+        "futex",
+        "thread-join",
+        "terminal-read",
+        "terminal-write",
+        "stdin-read",
+        "mount",
+        "device",
+        "fifo-open",
+        "stopped",
+        "traced",
+        "timer",
+        "poll",
+        "signal",
+        "resource",
+        "worker",
+        "collective",
+        "rendezvous",
+        "gil",
+        "unknown",
     ]
     strength: Strength
     owner: Literal["thread", "process", "nobody", "outside", "unknown"] = "unknown"
