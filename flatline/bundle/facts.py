@@ -26,16 +26,8 @@ State = Literal["R", "S", "D", "T", "t", "Z", "X", "I", "unknown"]
 
 Liveness = Literal["moving", "busy", "spinning", "polling", "frozen", "stopped", "exited", "unknown"]
 Role = Literal[
-    "launcher",
-    "rank",
-    "dataloader-worker",
-    "pool-worker",
-    "resource-tracker",
-    "compile-worker",
-    "shell",
-    "tracker-service",
-    "other",
-    "unknown",
+    "launcher", "rank", "dataloader-worker", "pool-worker", "resource-tracker", "compile-worker", "shell",
+    "tracker-service", "other", "unknown",
 ]
 Relation = Literal["target", "descendant", "sibling", "ancestor", "holder", "unknown"]
 """Why a process is in the bundle. ``sibling``: beside the target, under one launcher, script or pipeline, or of one
@@ -44,42 +36,15 @@ rendezvous. ``holder``: outside the tree, but it has the other end of a pipe, so
 StartMethod = Literal["fork", "spawn", "forkserver", "exec", "unknown"]
 Strength = Literal["proven", "strong", "suggested"]
 Doing = Literal[
-    "collective",
-    "point-to-point",
-    "rendezvous",
-    "backward",
-    "device",
-    "batch",
-    "compile",
-    "load",
-    "save",
-    "prepare",
-    "import",
-    "fetch",
-    "exit",
-    "unknown",
+    "collective", "point-to-point", "rendezvous", "backward", "device", "batch", "compile", "load", "save", "prepare",
+    "import", "fetch", "exit", "unknown",
 ]
 """``batch``: the next one from the loader; ``fetch``: from the network; ``prepare``: of data, before the training;
 ``load`` and ``save``: of weights. ``backward``: a collective within it included, since that is how it goes on."""
 GpuVendor = Literal["nvidia", "amd", "huawei", "intel", "habana", "unknown"]
 FdKind = Literal[
-    "file",
-    "directory",
-    "pipe",
-    "fifo",
-    "socket",
-    "tty",
-    "null",
-    "device",
-    "eventfd",
-    "eventpoll",
-    "timerfd",
-    "signalfd",
-    "inotify",
-    "memfd",
-    "pidfd",
-    "other",
-    "unknown",
+    "file", "directory", "pipe", "fifo", "socket", "tty", "null", "device", "eventfd", "eventpoll", "timerfd",
+    "signalfd", "inotify", "memfd", "pidfd", "other", "unknown",
 ]
 
 
@@ -504,17 +469,8 @@ class Futex:
     word: int | None = None
     """What is at the address; None: memory could not be read, or changed meanwhile."""
     primitive: Literal[
-        "mutex",
-        "rwlock",
-        "condition",
-        "semaphore",
-        "barrier",
-        "join",
-        "pi-mutex",
-        "python-lock",
-        "python-rlock",
-        "python-semaphore",
-        "unknown",
+        "mutex", "rwlock", "condition", "semaphore", "barrier", "join", "pi-mutex", "python-lock", "python-rlock",
+        "python-semaphore", "unknown",
     ] = "unknown"
     """``python-semaphore``: of multiprocessing. Only locks of a known layout are named."""
     owner_tid: int | None = None
@@ -629,9 +585,9 @@ class File:
 
     path: str
     process: str | None = None
-    kind: Literal["file", "directory", "fifo", "socket", "device", "link", "lock", "missing", "other", "unknown"] = (
-        "unknown"
-    )
+    kind: Literal[
+        "file", "directory", "fifo", "socket", "device", "link", "lock", "missing", "other", "unknown"
+    ] = "unknown"
     """``lock``: a lock file (its name says so)."""
     why_looked: Literal["argument", "environment", "log", "cache", "cwd", "stack", "usual", "unknown"] = "unknown"
     """``usual``: nobody named it, but such jobs use it: /dev/shm, a device, where a variable that is not set points."""
@@ -899,16 +855,8 @@ class GpuDriver:
     host: str
     vendor: GpuVendor
     state: Literal[
-        "ok",
-        "no-devices",
-        "not-loaded",
-        "library-missing",
-        "version-mismatch",
-        "device-lost",
-        "hangs",
-        "no-permission",
-        "error",
-        "unknown",
+        "ok", "no-devices", "not-loaded", "library-missing", "version-mismatch", "device-lost", "hangs",
+        "no-permission", "error", "unknown",
     ] = "unknown"
     """``hangs``: a tool or the library did not come back, ours or one that was stuck before we came."""
     message: str | None = None
@@ -1188,34 +1136,10 @@ class WaitEdge:
     waiter: str
     awaited: str
     kind: Literal[
-        "pipe-write",
-        "pipe-read",
-        "socket-write",
-        "socket-read",
-        "socket-connect",
-        "socket-accept",
-        "file-lock",
-        "lock-file",
-        "child",
-        "futex",
-        "thread-join",
-        "terminal-read",
-        "terminal-write",
-        "stdin-read",
-        "mount",
-        "device",
-        "fifo-open",
-        "stopped",
-        "traced",
-        "timer",
-        "poll",
-        "signal",
-        "resource",
-        "worker",
-        "collective",
-        "rendezvous",
-        "gil",
-        "unknown",
+        "pipe-write", "pipe-read", "socket-write", "socket-read", "socket-connect", "socket-accept", "file-lock",
+        "lock-file", "child", "futex", "thread-join", "terminal-read", "terminal-write", "stdin-read", "mount",
+        "device", "fifo-open", "stopped", "traced", "timer", "poll", "signal", "resource", "worker", "collective",
+        "rendezvous", "gil", "unknown",
     ]
     strength: Strength
     owner: Literal["thread", "process", "nobody", "outside", "unknown"] = "unknown"
