@@ -3,10 +3,12 @@ sure that is. Nothing inferred is called proven."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import FUTEX_FOR_EVER, LIB, SLEEP, USER, Job, reads
 
-from flatline.bundle.facts import EnvVar, Fd, Frame, Lock, Mount, Socket, SourceLine, Syscall
+from flatline.bundle.facts import EnvVar, Fd, File, Frame, Lock, Mount, Socket, SourceLine, Syscall
 
 SITE = "/v/lib/python3.11/site-packages"
 MAIN = (USER, "main", 3)
@@ -396,3 +398,44 @@ def test_a_chain_that_is_cut_says_what_could_not_be_read():
     derived, store = job.without("hosts").derived()
     assert store.rows("ends")[0].kind == "cut"
     assert "its stack, its descriptors, its system call could not be read" in derived.chains[0].text + derived.chains[0].end.why
+
+
+# --- lock files of the job's own making ---
+
+
+def looks_for_a_lock(code, **file):
+    source = tuple(SourceLine(10 + number, line) for number, line in enumerate(code.splitlines()))
+    job = one()
+    job.thread(12, syscall=SLEEP, switches=LOOP, stacks=((USER, "take", 10 + len(source) - 1), MAIN))
+    job.tables["frames"] = [
+        replace(f, is_user=True, source=source) if f.function == "take" else f for f in job.tables["frames"]
+    ]
+    if file:
+        job.add("files", File("/job/x.lock", process="h1/12", kind="lock", exists=True, **file))
+    return job
+
+
+WHILE_IT_IS_THERE = "while os.path.exists(path):\n    time.sleep(1)"
+UNTIL_IT_IS_MADE = "    fd = os.open(path, os.O_CREAT | os.O_EXCL)\nexcept FileExistsError:\n    time.sleep(1)"
+UNTIL_IT_IS_THERE = "while not os.path.exists(path):\n    time.sleep(1)"
+
+
+@pytest.mark.parametrize("code", [WHILE_IT_IS_THERE, UNTIL_IT_IS_MADE])
+def test_a_loop_around_a_lock_file_waits_for_who_has_it_or_for_nobody(code):
+    left = looks_for_a_lock(code, why_looked="stack", named_by="take.path", holders=(), author_alive=False, author_pid=9)
+    edge = left.edge(12)
+    assert (edge.kind, edge.owner, edge.strength, edge.resource) == ("lock-file", "nobody", "proven", "/job/x.lock")
+    held = looks_for_a_lock(code, why_looked="stack", named_by="take.path", holders=("h1/50",))
+    held.process(50, ppid=1, relation="holder")
+    assert held.edge(12).awaited == "process:h1/50"
+
+
+def test_the_only_lock_of_a_dead_owner_in_its_folder_is_meant_and_no_other():
+    left = {"why_looked": "cwd", "named_by": "cwd", "holders": (), "author_pid": 9}
+    assert looks_for_a_lock(UNTIL_IT_IS_MADE, **left, author_alive=False).edge(12).resource == "/job/x.lock"
+    assert looks_for_a_lock(UNTIL_IT_IS_MADE, **left, author_alive=True).edge(12).kind == "timer"
+
+
+def test_a_loop_until_a_file_is_there_waits_for_no_lock():
+    gone = looks_for_a_lock(UNTIL_IT_IS_THERE, why_looked="stack", named_by="take.path", holders=(), author_alive=False)
+    assert gone.edge(12).kind == "resource"

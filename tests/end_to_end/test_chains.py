@@ -31,6 +31,7 @@ CHAINS = [
     ("exit_waits_for_thread", "exit-blocked", LIKELY, STUCK, [("thread-join", "strong"), ("timer", "proven")]),
     ("exit_waits_for_child", "exit-blocked", LIKELY, STUCK, [("child", "proven"), ("signal", "proven")]),
     ("file_never_appears", "file-never-appears", LIKELY, STUCK, [("resource", "strong")]),
+    ("own_lock_file", "lock-file-stale", LIKELY, STUCK, [("lock-file", "proven")]),
     ("fifo_no_peer", "fifo-no-peer", SURE, STUCK, [("fifo-open", "proven")]),
     ("server_never_answers", "network-no-response", SURE, STUCK, [("socket-read", "proven")]),
     ("connect_unanswered", "network-unreachable", SURE, STUCK, [("socket-connect", "proven")]),

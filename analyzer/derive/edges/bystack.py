@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from flatline.bundle.facts import File, Frame, Process, Strength, Thread, WaitEdge
+from flatline.bundle.facts import Frame, Process, Strength, Thread, WaitEdge
 
 from ...names import thread_named
 from ..known import known_wait
@@ -13,6 +13,7 @@ from ..known_wait import KnownWait, Whom
 from ..scene import Scene, host_of_id, innermost_user
 from .draw import MAX_BRANCHES, called, called_all, edge, edge_to_process, living, seen_in, workers_first
 from .futures import is_idle, works
+from .lock_files import to_lock_file
 from .sockets import socket_name, to_remote, within
 
 ASKS_FOR_FILE = re.compile(r"\b(exists|lexists|isfile|isdir|is_file|is_dir|stat|access|glob|listdir)\(")
@@ -174,80 +175,6 @@ def _to_threads(scene: Scene, thread: Thread, wait: KnownWait, frame: Frame) -> 
                    reason=seen_in(frame), rows=(frame, joined))  # fmt: skip
 
 
-def _to_lock_file(scene: Scene, thread: Thread, wait: KnownWait, frame: Frame) -> Iterator[WaitEdge]:
-    files = _lock_files(scene, thread, frame)
-    path = files[0].path if files else _path_in_locals(scene.stack(thread.id))
-    holder = _kernel_holder(scene, thread, path, files[0] if files else None)
-    if holder is not None:
-        yield edge_to_process(scene, thread, holder, "file-lock", "strong",
-                              f"tries for the lock on {path}, which {called(scene, holder)} has", resource=path,
-                              reason=f"{seen_in(frame)}; the holder is in /proc/locks", rows=(frame, *files[:1]))
-    elif files:
-        yield _lock_file(scene, thread, wait, files[0], frame)
-    else:
-        yield edge(scene, thread, f"file:{host_of_id(thread.process)}{path or '/?'}", wait.kind, "suggested",
-                   wait.text.format(path=path or "(its path is unknown)"), reason=seen_in(frame), resource=path,
-                   rows=(frame,))  # fmt: skip
-
-
-def _lock_files(scene: Scene, thread: Thread, frame: Frame) -> list[File]:
-    """The one the wait itself names first (``wait.path``), then those that are there."""
-    files = [f for f in scene.files.get(thread.process, []) if f.kind == "lock" and f.why_looked == "stack"]
-    return sorted(files, key=lambda f: (not (f.named_by or "").startswith(f"{frame.function}."), f.exists is not True))
-
-
-def _kernel_holder(scene: Scene, thread: Thread, path: str | None, file: File | None) -> str | None:
-    for rows in scene.locks.values():
-        for row in rows:
-            same = (file is not None and row.inode == file.inode) or (path is not None and row.path == path)
-            if same and not row.waiting and row.owner_process not in (None, thread.process):
-                return row.owner_process
-    return None
-
-
-def _lock_file(scene: Scene, thread: Thread, wait: KnownWait, file: File, frame: Frame) -> WaitEdge:
-    """Who still lives to remove it? Proven stale only if every process was seen and none has it open or wrote it."""
-    text = wait.text.format(path=file.path)
-    node = f"file:{host_of_id(thread.process)}{file.path}"
-    holders = [h for h in file.holders or () if h != thread.process]
-    author = f"{host_of_id(thread.process)}/{file.author_pid}"
-    if not holders and file.author_alive and author in scene.processes and author != thread.process:
-        holders = [author]
-    if holders:
-        return edge_to_process(scene, thread, holders[0], wait.kind, "strong",
-                               f"{text}, which {called(scene, holders[0], thread)} has", reason=seen_in(frame),
-                               resource=file.path, rows=(frame, file))  # fmt: skip
-    if file.exists is False or file.holders is None or file.author_alive:
-        who = f", written by pid {file.author_pid}, which lives" if file.author_alive else ""
-        return edge(scene, thread, node, wait.kind, "suggested", text + who, reason=seen_in(frame), resource=file.path,
-                    rows=(frame, file))  # fmt: skip
-    elsewhere = _owner_elsewhere(scene, thread, file)
-    if elsewhere:
-        return edge(scene, thread, node, wait.kind, "strong", text + elsewhere, reason=seen_in(frame),
-                    owner="outside", resource=file.path, rows=(frame, file))  # fmt: skip
-    exact = scene.all_fds_seen(thread.process) or file.author_alive is False
-    ended = f"; its author, pid {file.author_pid}, has ended" if file.author_pid else ""
-    return edge(scene, thread, "nobody:", wait.kind, "proven" if exact else "strong",
-                f"{text}, which nobody has open{ended}", owner="nobody", inside_job=True,
-                reason=f"{seen_in(frame)}; no process has it open", resource=file.path, rows=(frame, file))  # fmt: skip
-
-
-def _owner_elsewhere(scene: Scene, thread: Thread, file: File) -> str:
-    """Half a sentence on who may have the lock without being seen from here; "" when nobody can."""
-    if file.author_pid is not None and file.author_alive is None:
-        where = f" on {file.author_host}" if file.author_host else ""
-        return f", written by pid {file.author_pid}{where}, which cannot be seen from here"
-    mount = scene.mount_of(thread.process, file.path)
-    shared = mount is not None and mount.network is not False and (mount.network or mount.kind is None)
-    on_network = shared and file.author_alive is not False
-    return ", which nobody on this host has open; it is on a network file system" if on_network else ""
-
-
-def _path_in_locals(stack: Sequence[Frame]) -> str | None:
-    values = [value for frame in stack[:6] for value in (frame.locals or {}).values()]
-    return next((value.strip("'\"") for value in values if "lock" in value.rpartition("/")[2].lower()), None)
-
-
 def _to_peer(scene: Scene, thread: Thread, wait: KnownWait, frame: Frame) -> Iterator[WaitEdge]:
     """The stack shows a connection, the call does not say which: the only one there is, or unknown."""
     if wait.kind == "socket-accept" or "{who}" not in wait.text:
@@ -297,7 +224,7 @@ _RESOLVERS: Mapping[Whom, Resolver] = {
     "child": _to_children,
     "dataloader-worker": _to_workers("dataloader-worker"),
     "pool-worker": _to_workers("pool-worker"),
-    "lock-file": _to_lock_file,
+    "lock-file": to_lock_file,
     "peer": _to_peer,
     "device": _to_device,
     "future": _to_nobody_known,
