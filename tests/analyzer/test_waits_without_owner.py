@@ -439,3 +439,13 @@ def test_the_only_lock_of_a_dead_owner_in_its_folder_is_meant_and_no_other():
 def test_a_loop_until_a_file_is_there_waits_for_no_lock():
     gone = looks_for_a_lock(UNTIL_IT_IS_THERE, why_looked="stack", named_by="take.path", holders=(), author_alive=False)
     assert gone.edge(12).kind == "resource"
+
+
+@pytest.mark.parametrize(("state", "given", "kind"), [
+    ("read", "HOME", "resource"), ("read", "DATA_ROOT", "timer"), ("overwritten", "HOME", "timer"),
+])  # fmt: skip
+def test_a_variable_is_missing_only_from_an_environment_that_was_read(state, given, kind):
+    job = looks_for_a_lock('while "DATA_ROOT" not in os.environ:\n    time.sleep(1)')
+    job.tables["processes"] = [replace(p, environ_state=state) for p in job.tables["processes"]]
+    job.add("env", EnvVar("h1/12", given))
+    assert job.edge(12).kind == kind

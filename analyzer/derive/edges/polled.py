@@ -18,6 +18,11 @@ from .futexes import wakers_by_signal
 from .signallers import find_setter
 
 ASKS = re.compile(r"\b(?:while|if|any|all)\b.*?([\w.\[\]]+)\.(poll|is_alive|is_set|done|empty|exitcode|returncode)\b")
+ASKS_ENVIRONMENT = re.compile(
+    r"\b(?:while|if|until)\b[^#]*?(?:[\"']([A-Z][A-Z0-9_]{2,60})[\"']\s+not\s+in\s+(?:os\.)?environ\b|"
+    r"(?:\bos\.)?\b(?:environ\.get|getenv)\(\s*[\"']([A-Z][A-Z0-9_]{2,60})[\"'])"
+)
+"""A loop for a variable that nobody can set in a process that runs, but the process itself."""
 OF_CHILDREN = frozenset({"poll", "is_alive", "exitcode", "returncode"})
 OF_THREADS = frozenset({"is_set", "done", "empty"})
 
@@ -28,6 +33,9 @@ def find_polled(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     if thread.liveness != "polling" or not is_sleep(thread.syscall) or frame is None:
         return
     heads = [line.text for line in (*reversed(frame.enclosing), *frame.source)]
+    if variable := next((found[1] or found[2] for text in heads if (found := ASKS_ENVIRONMENT.search(text))), ""):
+        yield from _for_variable(scene, thread, frame, variable)
+        return
     asked = next((found for text in heads if (found := ASKS.search(text))), None)
     if asked is None:
         return
@@ -35,6 +43,18 @@ def find_polled(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
         yield from _to_children(scene, thread, frame, asked[0])
     elif asked[2] in OF_THREADS:
         yield from _to_threads(scene, thread, frame, asked[1])
+
+
+def _for_variable(scene: Scene, thread: Thread, frame: Frame, name: str) -> Iterator[WaitEdge]:
+    """Of a variable that the process was given the loop asks for the value, or it has ended: then nothing is said."""
+    process = scene.processes.get(thread.process)
+    given = scene.once(f"environment of {thread.process}", lambda: {
+        row.name for row in scene.store.rows("env") if row.process == thread.process})  # fmt: skip
+    if process is not None and process.environ_state in ("read", "empty") and name not in given:
+        yield edge(scene, thread, "nobody:", "resource", "strong",
+                   f"asks every {thread.period_s or 0:.2g} s for the environment variable {name}, which it was not given",
+                   owner="nobody", inside_job=True, resource=name, rows=(frame, process),
+                   reason="the loop around its sleep asks for it, and nobody else can set it")  # fmt: skip
 
 
 def _to_children(scene: Scene, thread: Thread, frame: Frame, head: str) -> Iterator[WaitEdge]:
