@@ -52,7 +52,8 @@ def _for_variable(scene: Scene, thread: Thread, frame: Frame, name: str) -> Iter
         row.name for row in scene.store.rows("env") if row.process == thread.process})  # fmt: skip
     if process is not None and process.environ_state in ("read", "empty") and name not in given:
         yield edge(scene, thread, "nobody:", "resource", "strong",
-                   f"asks every {thread.period_s or 0:.2g} s for the environment variable {name}, which it was not given",
+                   f"asks every {thread.period_s or 0:.2g} s for the environment variable {name}, which it was not "
+                   "given",
                    owner="nobody", inside_job=True, resource=name, rows=(frame, process),
                    reason="the loop around its sleep asks for it, and nobody else can set it")  # fmt: skip
 
