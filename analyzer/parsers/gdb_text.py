@@ -21,6 +21,7 @@ _BEGINS = re.compile(
     r"|TID \d{1,10}:|PID \d{1,10} - |Attaching to (?:program|process)|Traceback \(most recent call first\):"
     r"|Id +Target Id|\*? ?\d{1,6} +(?:Thread|LWP) "
     r"|(?:thread apply all|t a a) (?:py-)?bt|(?:py-)?bt(?: full)?$|thread \d{1,6}$|info threads$"
+    r'|Thread \d{1,9} "[^"]{1,64}":?(?: *$| +#0 +\S)'
 )
 _TID = re.compile(r"TID (?P<tid>\d{1,10}):$")
 _PID = re.compile(
@@ -61,6 +62,8 @@ _CUT = re.compile(
     r"(?:\.{2,6}|…|\[\.{3}\]|\(\.{3}\)|<(?:snip|omitted|\.{3})>|\[(?:snip|omitted)\]|-+ ?(?:snip|8<) ?-+)$", re.I
 )
 """Where whoever pasted it has left frames out."""
+_NUMBERED = re.compile(r'Thread (?P<number>\d{1,9}) "(?P<name>[^"]{1,64})":?(?: *$| +(?P<frame>#0 +\S.{0,8000})$)')
+"""A head that was shortened by whoever pasted it; its innermost frame may stand on the same line."""
 _LIST = re.compile(r"info threads$|Id +Target Id\b")
 _STACK_ASKED = re.compile(r"(?:bt|where|backtrace)(?: full| -?\d{1,6})?$")
 _PYTHON_ASIDE = re.compile(
@@ -149,6 +152,12 @@ def _is_below_frame(line: Line) -> bool:
 
 
 def _take_head(dump: _Dump, line: Line, bare: str) -> bool | None:
+    short = _NUMBERED.match(bare)
+    if short:
+        _close(dump)
+        dump.thread = dump.stacks.last.thread(line, name=short["name"], is_main=short["number"] == "1")
+        dump.in_python, dump.depth = False, -1
+        return _take_frame(dump, line, short["frame"]) if short["frame"] else True
     named = _PID.match(bare)
     if named:
         process = dump.stacks.last

@@ -289,6 +289,13 @@ def test_the_backtrace_below_a_list_of_threads_is_of_the_one_that_is_marked():
     assert [p.threads_total for p in of(rows, Process)] == [1]
 
 
+def test_a_shortened_head_may_have_the_innermost_frame_behind_it():
+    text = 'Thread 7 "python" #0 pthread_mutex_lock () from libc.so.6\n#1  ?? () from libcupti.so.12\nThread 1 "python"\n#0  read ()\n#1  main ()\n'
+    rows = only(text, "gdb-backtrace").rows
+    assert [(t.name, t.is_main) for t in of(rows, Thread)] == [("python", False), ("python", True)]
+    assert list(stacks(rows).values()) == [["pthread_mutex_lock", "??"], ["read", "main"]]
+
+
 def test_a_list_of_threads_that_was_cut_out_does_not_say_how_many_there_are():
     rows = only(
         '* 3    Thread 0x7f6a51b2a740 (LWP 311) "python" futex_wait (val=1) at futex.h:97\n', "gdb-backtrace"
