@@ -38,7 +38,7 @@ $(STAMP)/frameworks: $(STAMP)/test-packages
 	@$(BIN)/python -m venv --without-pip $@
 	@$(BIN)/python -c 'import sysconfig as s; print(s.get_path("purelib"))' > $$(echo $@/lib/python3.*/site-packages)/tests.pth
 	@$(BIN)/python -c 'import torch' 2>/dev/null && \
-	  $(BIN)/pip --python $@/bin/python install --quiet --disable-pip-version-check $(FRAMEWORKS) || \
+	  $(BIN)/pip --python $@/bin/python install --quiet --no-compile --disable-pip-version-check $(FRAMEWORKS) || \
 	  echo "no torch, or $(FRAMEWORKS) could not be installed: the tests that need them will be skipped"
 	@touch $@
 
