@@ -151,8 +151,8 @@ def _missing(task: Task) -> Iterator[File]:
         sleeps = " with sleeps between" if task.slept else ""
         if count >= (MOST_ASKED - 1 if sleeps else MOST_ASKED):
             line = max(number for asked, number in task.asked if asked == path)
-            yield File(path, process_id(task.pid, HOST), "missing", "stack", exists=False, named_by=f"{count} calls{sleeps}",
-                       line=line)  # fmt: skip
+            yield File(path, process_id(task.pid, HOST), "missing", "stack", exists=False,
+                       named_by=f"{count} calls{sleeps}", line=line)  # fmt: skip
 
 
 def _opening(task: Task, fifos: Collection[str]) -> Iterator[File]:

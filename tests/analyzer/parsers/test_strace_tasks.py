@@ -16,7 +16,7 @@ from flatline.analyzer.intake.sources import Source
 from parsing import blocks_of, only, rows_of
 from programs import FIXTURES, wait_until
 
-from flatline.bundle.facts import Fd, Process, Socket, Syscall, Thread
+from flatline.bundle.facts import Fd, File, Process, Socket, Syscall, Thread
 
 STRACE = FIXTURES / "pasted" / "strace"
 PS = "USER PID PPID STAT COMMAND\nann 6231 1 Sl python train.py\nann 6288 6231 Sl python train.py\n"
@@ -191,3 +191,25 @@ def test_a_program_with_threads_and_children_as_the_strace_of_this_machine_shows
     main = next(t for t in rows_of(block, Thread) if t.tid == parent)
     assert main.syscall is not None
     assert {fd.kind for fd in rows_of(block, Fd) if fd.fd in (main.syscall.watches or ())} == {"pipe"}
+
+
+# --- stopped, and asking in vain ---
+
+STOPPED = "ioctl(0, TCSETSW, {c_iflag=ICRNL}) = ? ERESTARTSYS\n--- SIGTTOU {si_signo=SIGTTOU, si_code=SI_KERNEL} ---\n"
+
+
+@pytest.mark.parametrize(
+    ("tail", "state"), [("", ("T", 22)), ("--- stopped by SIGTTOU ---\n", ("T", 22)), ("getpid() = 6\n", ("unknown", None))]
+)
+def test_a_stop_signal_after_which_nothing_is_called_has_stopped_the_process(tail, state):
+    (process,) = rows_of(only(STOPPED + tail, "strace"), Process)
+    assert (process.state, process.stop_signal) == state
+
+
+ASKS = 'stat("/work/run/go", 0x7ffe0) = -1 ENOENT (No such file or directory)\n'
+SLEEPS = "clock_nanosleep(CLOCK_REALTIME, 0, {tv_sec=5, tv_nsec=0}, NULL) = 0\n"
+
+
+def test_two_questions_for_a_path_are_a_loop_when_it_sleeps_in_between():
+    assert [f.path for f in rows_of(only((ASKS + SLEEPS) * 2, "strace"), File)] == ["/work/run/go"]
+    assert rows_of(only(ASKS * 2, "strace"), File) == []
