@@ -16,8 +16,8 @@ from .roles import (
     is_python,
     is_shell,
     plain_role,
-    program_of,
     runs_only_flatline,
+    same_program,
     start_method,
 )
 
@@ -131,13 +131,8 @@ def _starts_job(processes: ProcessTable, parent: ProcessInfo, child: ProcessInfo
         return False
     if start_method(child, {parent.pid: parent}) in ("fork", "spawn", "forkserver"):
         return True
-    same = [p for p in processes.values() if p.ppid == parent.pid and _same_program(p, child)]
+    same = [p for p in processes.values() if p.ppid == parent.pid and same_program(p, child)]
     return len(same) > 1
-
-
-def _same_program(one: ProcessInfo, other: ProcessInfo) -> bool:
-    ours, theirs = program_of(one.argv), program_of(other.argv)
-    return is_python(one) and (ours.name, ours.path) == (theirs.name, theirs.path) and bool(ours.path or ours.name)
 
 
 def _siblings(processes: ProcessTable, target: ProcessInfo, chain: Sequence[ProcessInfo]) -> set[int]:

@@ -62,6 +62,12 @@ def is_python(process: ProcessInfo) -> bool:
     return bool(PYTHON.match(first) or PYTHON.match(process.stat.name) or process.stat.name.startswith("pt_"))
 
 
+def same_program(one: ProcessInfo, other: ProcessInfo) -> bool:
+    """Whether `one` is Python and both run the same script, whatever its arguments are."""
+    ours, theirs = program_of(one.argv), program_of(other.argv)
+    return is_python(one) and (ours.name, ours.path) == (theirs.name, theirs.path) and bool(ours.path or ours.name)
+
+
 def is_javascript(process: ProcessInfo) -> bool:
     """Node.js and what stands in for it."""
     exe = os.path.basename(process.exe or "")
@@ -164,7 +170,11 @@ def _role(
     parent = _python_ancestor(process, processes)
     if parent is None or found.get(parent.pid) not in ("rank", "pool-worker", "dataloader-worker"):
         return "rank"
-    return "rank" if rank is not None and rank != rank_of(env.get(parent.pid, {}), parent.argv).rank else "other"
+    above = rank_of(env.get(parent.pid, {}), parent.argv).rank
+    restarts = above is None and program_of(process.argv).name != "-c" and same_program(process, parent)
+    if restarts:  # a script that starts itself again: what it was started for is in the child
+        return "rank"
+    return "rank" if rank is not None and rank != above else "other"
 
 
 def _is_worker(process: ProcessInfo, processes: Mapping[int, ProcessInfo]) -> bool:

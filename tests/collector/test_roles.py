@@ -109,6 +109,19 @@ def test_a_helper_that_inherits_the_rank_is_no_rank():
     assert roles(members, {1: {"RANK": "3"}, 2: {"RANK": "3"}}) == {1: "rank", 2: "other"}
 
 
+@pytest.mark.parametrize(
+    ("launcher", "child", "found"),
+    [
+        ("python train.py", "python train.py --worker", ("launcher", "rank")),
+        ("python train.py", "python export.py", ("rank", "other")),
+        ("python -c a()", "python -c b()", ("rank", "other")),
+    ],
+)
+def test_a_script_that_starts_itself_again_is_the_launcher_of_what_it_started(launcher, child, found):
+    known = roles({1: process(1, launcher), 2: process(2, child, ppid=1)}, {})
+    assert (known[1], known[2]) == found
+
+
 def test_a_program_that_another_python_program_runs_is_no_rank_without_a_number():
     members = tree(process(1, "python -m pytest"), process(2, "python train.py", ppid=1))
     assert roles(members, {}) == {1: "rank", 2: "other"}
