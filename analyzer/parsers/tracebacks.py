@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flatline.bundle.facts import LoggedError, process_id
+from flatline.bundle.facts import LoggedError, SourceLine, process_id
 from flatline.texts.stack_lines import RawFrame
 
 from .frames import is_user_file
@@ -43,6 +43,7 @@ _INTERRUPTED = frozenset({"KeyboardInterrupt", "SignalException", "CancelledErro
 _BY_USER = frozenset({"KeyboardInterrupt", "SignalException"})
 _HANDLERS = frozenset({"_terminate_process_handler", "signal_handler", "_handle_sigterm", "sigterm_handler"})
 _ENDLESS = frozenset({"_shutdown", "_wait_for_tstate_lock"})
+MAX_CODE = 300
 _SIGNALLED = re.compile(r"Process (?P<pid>\d{1,10}) got signal: ")
 
 
@@ -51,6 +52,8 @@ class _Part:
     """One traceback of a chain, as printed: the innermost frame last."""
 
     frames: list[tuple[RawFrame, int]] = field(default_factory=list)
+    code: dict[int, str] = field(default_factory=dict)
+    """The source printed below a ``File`` line, by the number of that line."""
     type: str | None = None
     message: str | None = None
     line: int = 0
@@ -125,6 +128,8 @@ class _Traceback:
             return True
         part = self.parts[-1]
         if part.frames and indent > self.indent:
+            if self.below == 1:
+                part.code[part.frames[-1][1]] = bare[:MAX_CODE]
             return self.below <= 40
         error = (_TELLING_ERROR if self._is_flat(indent) else _ERROR).match(bare)
         if error is None or not self._is_believed(error["type"]) or not (part.frames or self.has_head):
@@ -196,7 +201,8 @@ def _rows(reader: _Traceback, first: Line, nobody: int, *, ignored: bool) -> lis
     named = stacks.process(line, nobody if pid is None else pid)
     thread = named.thread(line, tid=None if pid is None else pid, name="MainThread", is_main=True)
     for raw, number in _innermost_first(interrupted.frames):
-        thread.add(raw, number)
+        code = interrupted.code.get(number)
+        thread.add(raw, number, source=(SourceLine(raw.line or 0, code),) if code else ())
     return [*errors, *stacks.rows()]
 
 

@@ -32,7 +32,12 @@ def python(code: str) -> str:
 def test_the_error_that_ended_a_program_says_what_and_where():
     text = 'step 3\nTraceback (most recent call last):\n  File "/job/a.py", line 4, in step\n    x = 1 / 0\n        ~~^~~\nZeroDivisionError: division by zero\n'
     (error,) = errors(text)
-    assert (error.type, error.message, error.function, error.line_no) == ("ZeroDivisionError", "division by zero", "step", 4)
+    assert (error.type, error.message, error.function, error.line_no) == (
+        "ZeroDivisionError",
+        "division by zero",
+        "step",
+        4,
+    )
     assert (error.is_user, error.handled, error.is_last, error.line) == (True, False, True, 6)
 
 
@@ -58,12 +63,16 @@ def test_ranks_that_fail_at_once_are_read_each_for_itself():
 
 
 def test_the_lines_of_a_traceback_stay_in_the_log():
-    (log,) = store("begin\nTraceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: 'x'\nend\n").rows("logs")
+    (log,) = store(
+        "begin\nTraceback (most recent call last):\n  File \"a.py\", line 1, in <module>\nKeyError: 'x'\nend\n"
+    ).rows("logs")
     assert (log.text_first, log.text_last) == (1, 5)
 
 
 def test_a_log_line_between_is_not_taken_for_the_error():
-    text = 'Traceback (most recent call last):\n  File "/job/a.py", line 4, in step\n    f()\n\n\nepoch 3: 4 of 9 done\n'
+    text = (
+        'Traceback (most recent call last):\n  File "/job/a.py", line 4, in step\n    f()\n\n\nepoch 3: 4 of 9 done\n'
+    )
     assert errors(text) == []
 
 
@@ -129,3 +138,13 @@ def test_an_error_that_python_ignored_ended_nothing() -> None:
     (raised,) = errors(python("def close(): raise ValueError('closed')\nclose()"))
     assert (ignored.type, ignored.handled) == ("ValueError", True)
     assert (raised.type, raised.handled) == ("ValueError", False)
+
+
+def test_a_frame_of_an_interrupted_program_has_the_line_that_was_printed_below_it():
+    text = (
+        'Traceback (most recent call last):\n  File "/job/pool.py", line 9, in borrow\n    with self._lock:\n'
+        "         ^^^^^^^^^^\nKeyboardInterrupt\n"
+    )
+    (block,) = cut(list(cleaned(text.splitlines())))
+    (frame,) = (row for row in block.rows if isinstance(row, Frame))
+    assert [(line.line, line.text) for line in frame.source] == [(9, "with self._lock:")]
