@@ -132,10 +132,31 @@ ROWS: tuple[Row, ...] = (
          r"neptune|swanlab|clearml)/"),
 )  # fmt: skip
 
+_MPI = r"P?MPI_I?(?:{})(?:_init|_c|_)?"
+NATIVE: tuple[Row, ...] = (
+    _row("collective", _MPI.format("Allreduce|Bcast|Barrier|Allgatherv?|Gatherv?|Scatterv?|Alltoall[vw]?|Scan|"
+                                   "Reduce(?:_scatter(?:_block)?)?|Exscan")),
+    _row("collective", r"(?:p?nccl|rccl|hccl|xccl)(?:AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce|"
+         r"AllToAllv?)"),
+    _row("collective", r"gloo::(?:allreduce|allgatherv?|barrier|broadcast|gatherv?|reduce|reduce_scatter|alltoallv?|"
+         r"scatter)"),
+    _row("collective", r"c10d::ProcessGroup\w*::(?:allreduce|_?allgather\w*|_?reduce_scatter\w*|broadcast|barrier|"
+         r"reduce|gather|alltoall\w*|scatter)"),
+    _row("point-to-point", _MPI.format("Ssend|Send|Recv|Sendrecv|Probe|Mprobe")),
+    _row("rendezvous", _MPI.format("Init(?:_thread)?|Comm_(?:spawn|connect|accept|split|create|dup)")),
+    _row("rendezvous", r"c10d::(?:TCPStore|PrefixStore|FileStore)::\w+|(?:p?nccl)CommInit\w+|gloo::rendezvous::.*"),
+    _row("backward", r"torch::autograd::Engine::execute|THPEngine_run_backward|"
+         r"torch::autograd::python::PythonEngine::execute"),
+    _row("exit", _MPI.format("Finalize|Abort")),
+    _row("import", r"_?_?dlopen(?:_doit|_implementation)?"),
+)  # fmt: skip
+"""The same of frames of C and C++, without their arguments."""
+_ARGUMENTS = re.compile(r"[(<].*")
+
 _FAMILY = (
-    (re.compile(r"gather|unshard|fetch_sub"), "all_gather"),
-    (re.compile(r"reduce_scatter"), "reduce_scatter"),
-    (re.compile(r"reduce"), "all_reduce"),
+    (re.compile(r"(?i)reduce_?scatter"), "reduce_scatter"),
+    (re.compile(r"(?i)gather|unshard|fetch_sub"), "all_gather"),
+    (re.compile(r"(?i)reduce"), "all_reduce"),
     (re.compile(r"(?i)broadcast|bcast|_sync_|verify_param"), "broadcast"),
     (re.compile(r"(?i)barrier|wait_for_everyone|sync_global|wait_for_all"), "barrier"),
     (re.compile(r"(?i)to_?all"), "all_to_all"),
@@ -180,7 +201,15 @@ def doing_of(stack: Stack) -> tuple[Doing, str] | None:
 
 def row_of(frame: Frame) -> Row | None:
     """The first row that fits."""
-    return _row_of(frame.function.rpartition(".")[2], frame.file or "") if frame.kind == "python" else None
+    if frame.kind == "python":
+        return _row_of(frame.function.rpartition(".")[2], frame.file or "")
+    return _native_row(frame.function) if frame.kind == "native" else None
+
+
+@lru_cache(maxsize=8192)
+def _native_row(function: str) -> Row | None:
+    name = _ARGUMENTS.sub("", function)
+    return next((row for row in NATIVE if row.functions.match(name)), None)
 
 
 @lru_cache(maxsize=8192)

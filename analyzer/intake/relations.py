@@ -42,7 +42,7 @@ def with_relations(tables: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
     known |= {row.id: row for row in processes_told(threads.values(), known)}
     if not known:
         return {name: list(rows) for name, rows in tables.items()}
-    related = _related(known, _described(tables, threads.values()))
+    related = _related(known, _described(tables, threads.values()) & known.keys())
     processes = [replace(row, **related.get(row.id, {})) for row in known.values()]
     roles = {row.id: row for row in processes}
     return {

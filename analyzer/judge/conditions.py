@@ -144,10 +144,17 @@ def _is_in(value: Any, options: Any) -> Truth:
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Truth]:
     def ordered(value: Any, limit: Any) -> Truth:
-        numbers = isinstance(value, (int, float)) and isinstance(limit, (int, float))
-        return compare(value, limit) if numbers else None
+        one, other = _number(value), _number(limit)
+        return compare(one, other) if one is not None and other is not None else None
 
     return ordered
+
+
+def _number(value: Any) -> float | None:
+    """A number, also one that is written out: the value of a variable, ``WORLD_SIZE=8``."""
+    if isinstance(value, (int, float)):
+        return value
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19 else None
 
 
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Truth]] = {

@@ -45,6 +45,22 @@ def test_the_innermost_known_frame_tells(frames: list[tuple[str, str]], doing: t
     assert doing_of(stack(*frames)) == doing
 
 
+@pytest.mark.parametrize(
+    ("function", "doing"),
+    [
+        ("PMPI_Allreduce", ("collective", "all_reduce")),
+        ("ncclAllGather", ("collective", "all_gather")),
+        ("MPI_Init_thread", ("rendezvous", "MPI_Init_thread")),
+        (
+            "torch::autograd::Engine::execute(std::vector<torch::autograd::Edge> const&)",
+            ("backward", "the backward pass"),
+        ),
+    ],
+)
+def test_frames_of_c_tell_it_too(function: str, doing: tuple[str, str]) -> None:
+    assert doing_of((Frame("h1/1/1", 0, 0, function, kind="native"),)) == doing
+
+
 def test_a_collective_within_the_backward_pass_is_part_of_it() -> None:
     inner = [(C10D, "all_reduce"), ("deepspeed/runtime/zero/stage_1_and_2.py", "average_tensor")]
     assert doing_of(stack(*inner, ("torch/autograd/graph.py", "_engine_run_backward"))) == (

@@ -52,6 +52,14 @@ def test_a_heading_above_a_stack_tells_the_rank() -> None:
     assert sorted(rank for _, rank in processes(dump=text) if rank is not None) == [0, 2]
 
 
+def test_a_socket_s_owner_of_which_nothing_else_is_told_breaks_nothing() -> None:
+    text = (
+        "State    Recv-Q Send-Q Local Address:Port  Peer Address:Port Process\n"
+        'SYN-SENT 0      1      10.2.0.5:44120      10.2.0.4:29500    users:(("python",pid=881,fd=44))\n'
+    )
+    assert processes(env="MASTER_ADDR=10.2.0.4\nMASTER_PORT=29500\n", ss=text)
+
+
 def test_frames_without_the_head_of_their_thread_are_a_main_thread() -> None:
     text = "all_gather (torch/distributed/distributed_c10d.py:2)\nstep (fit.py:7)\nmain (fit.py:9)\n"
     case = case_of_texts([Source("rank1.txt", Kept(tuple(text.splitlines())))], "x")

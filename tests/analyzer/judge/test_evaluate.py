@@ -46,6 +46,8 @@ def holds(pack, judged):
         ("{cpu_ms: {ge: 10, lt: 20}}", {"cpu_ms": 10}, True),
         ("{cpu_ms: {gt: 10}}", {"cpu_ms": 10}, False),
         ("{cpu_ms: {gt: 10}}", {}, None),
+        ("{wchan: {gt: 10}}", {"wchan": "12"}, True),
+        ("{wchan: {gt: 10}}", {"wchan": "pipe_write"}, None),
         ("{state: {not: {in: [D, T]}}}", {"state": "S"}, True),
         ("{state: {not: D}}", {}, None),
         ("{syscall.name: read, syscall.fd: 0}", {"syscall": {"name": "read", "fd": 0}}, True),
