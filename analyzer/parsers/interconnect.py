@@ -23,6 +23,9 @@ _DEVICE = re.compile(
 )
 _DEVICE_BEGIN = rf"{_SLOT} [A-Z0-9][\w/-]*(?: [\w/()-]+){{0,6}} ?(?:\[[0-9a-f]{{4}}\])?: \S"
 _ACS = re.compile(r"ACSCtl:\s*(?P<flags>SrcValid[+-].*)")
+_REGISTER = re.compile(rf"(?P<slot>{_SLOT}) \(cap 0d @[0-9a-f]{{2,4}}\) @[0-9a-f]{{2,4}} = (?P<bits>[0-9a-f]{{4}})$")
+"""``setpci -v -s SLOT ECAP_ACS+6.w``: what ACS is told to do."""
+_SRC_VALID, _REDIRECTS = 0x01, 0x04 | 0x08 | 0x10
 _DETAIL = re.compile(
     r"[A-Z0-9][\w .()/-]{0,40}:|.*[+-](?:\s|$)|\S.{0,60}(?:behind|\[size=)|Region|Capabilities|[\w ]+, |<access denied>"
 )
@@ -42,6 +45,18 @@ def parse_lspci(lines: Lines, start: int) -> Parsed | None:
             rows.append(_acs(line, device, told["flags"]))
     about = f"{devices} devices, {sum(row.redirects is True or row.validates is True for row in rows)} with ACS on"
     return Parsed(found.end, tuple(rows), about=about)
+
+
+def parse_setpci(lines: Lines, start: int) -> Parsed | None:
+    """The control register of ACS, a bridge a line."""
+    found = span(lines, start, _REGISTER.match)
+    rows = [
+        PciAcs(HOST, bus_id(told["slot"]), validates=bool(int(told["bits"], 16) & _SRC_VALID),
+               redirects=bool(int(told["bits"], 16) & _REDIRECTS), line=line.number)
+        for line in found.lines
+        if (told := _REGISTER.match(line.bare))
+    ]  # fmt: skip
+    return Parsed(found.end, tuple(rows), about=f"ACS of {len(rows)} bridges") if rows else None
 
 
 def _lspci_span(lines: Lines, start: int, base: int) -> Span:
@@ -179,6 +194,7 @@ def _take_value(ports: _Ports, line: Line, name: str, value: str) -> None:
 
 
 PARSERS = (
+    Parser("setpci", re.compile(rf"{_SLOT} \(cap 0d @"), parse_setpci),
     Parser("lspci", re.compile(rf"{_DEVICE_BEGIN}|ACSCtl:\s*SrcValid"), parse_lspci),
     Parser("rdma-ports", _BEGINS, parse_ports),
 )

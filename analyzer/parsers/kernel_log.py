@@ -26,7 +26,7 @@ _BEGINS = re.compile(
     r"|kernel(?:\[\d{1,7}\])?: ?(?:\[ {0,12}\d{1,12}\.\d{1,9}\]|NMI |watchdog: |BUG: |INFO: |mce: )"
     rf"|{_SYSTEM_LOG} kernel(?:\[\d{{1,7}}\])?: "
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d \S"
-    r"|NVRM: |INFO: task .{1,16}:\d{1,9} blocked |(?:Memory cgroup out|Out) of memory: Kill|oom-kill:constraint="
+    r"|Lustre(?:Error)?: \d|NVRM: |INFO: task .{1,16}:\d{1,9} blocked |(?:Memory cgroup out|Out) of memory: Kill|oom-kill:constraint="
     r"|.{1,16} invoked oom-killer: |(?:nfs\d?|lockd): server \S{1,255} (?:not responding|OK)"
     r"|(?:watchdog: )?BUG: soft lockup - |\S{1,16}\[\d{1,9}\]: segfault at |traps: \S{1,16}\[\d{1,9}\] "
     r"|(?:Buffer )?I/O error,? (?:on )?dev |amdgpu [0-9a-f]{4}:|mlx5_core [0-9a-f]{4}:|task:\S{1,16}\s+state:[A-Z] "

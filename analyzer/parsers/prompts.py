@@ -13,7 +13,7 @@ from .interface import Lines, Parsed, Parser
 
 _TOOLS = (
     r"cat|sudo|ps|top|pstree|lsof|ss|netstat|strace|dmesg|journalctl|df|free|ulimit|ls|stat|mount|findmnt|uptime|id|"
-    r"squeue|scontrol|sacct|sinfo|kubectl|ray|docker|podman|nvidia-smi|rocm-smi|amd-smi|npu-smi|py-spy|gdb|pip|pip3|uv|"
+    r"squeue|systemctl|scontrol|sacct|sinfo|kubectl|ray|docker|podman|nvidia-smi|rocm-smi|amd-smi|npu-smi|py-spy|gdb|pip|pip3|uv|"
     r"conda|"
     r"env|printenv|export|python|python3|torchrun|accelerate|deepspeed|nvcc|ldd|uname|lscpu|lspci|ibstat|head|tail|grep|"
     r"for|kill|jobs|fg|bg|nohup|srun|sbatch|mpirun|bash|sh|pystack|eu-stack|pstack|du|quota|lfs|ipcs|numactl"

@@ -218,6 +218,11 @@ def _uncorrected(gpu: Element) -> int | None:
     return total(*new, whole(volatile.findtext("double_bit/total")))
 
 
+_FABRIC_NOT_READY = frozenset({"Not Started", "In Progress"})
+_FABRIC_WELL = frozenset({"Success", "0", "0x0"})
+"""What stands there when the fabric manager has let the device into the NVLink fabric."""
+
+
 def _errors(gpu: Element) -> tuple[str, ...]:
     found = dict.fromkeys(_complaints(gpu))
     return tuple(found)[:MOST_COMPLAINTS]
@@ -233,6 +238,11 @@ def _complaints(gpu: Element) -> Iterator[str]:
     action = _first(gpu, "gpu_recovery_action")
     if action:
         yield f"recovery action: {action}"
+    state, status = (_first(gpu, f"fabric/{name}") for name in ("state", "status"))
+    if state in _FABRIC_NOT_READY:
+        yield f"fabric state: {state}"
+    elif status and status not in _FABRIC_WELL:
+        yield f"fabric status: {status}"
 
 
 def _processes(index: int, gpu: Element) -> Iterator[GpuProcess]:

@@ -67,3 +67,9 @@ def test_lines_that_grep_left_are_rows_without_a_bridge():
 def test_an_error_after_a_listing_is_not_of_it():
     kinds = [b.kind for b in blocks_of((FOLDER / "ibstatus.txt").read_text() + "Error: connection refused")]
     assert kinds == ["rdma-ports", "log"]
+
+
+def test_the_register_of_acs_says_what_a_bridge_does():
+    text = "0000:17:00.0 (cap 0d @148) @14e = 001d\n0000:17:04.0 (cap 0d @148) @14e = 0000\n"
+    rows = rows_of(only(text, "setpci"), PciAcs)
+    assert [(row.validates, row.redirects) for row in rows] == [(True, True), (False, False)]
