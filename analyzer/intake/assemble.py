@@ -104,6 +104,7 @@ class _Desk:
             self.notes.append(f"{source.name}: {source.note}")
         shown = list(kept.lines)
         named = speaker_of_name(source.name)
+        told: Speaker | None = None
         for part in parts(kept.lines):
             lines = [clean(part.first + i + 1, text) for i, text in enumerate(part.lines)]
             for i, line in enumerate(lines):
@@ -111,8 +112,9 @@ class _Desk:
             blocks = cut(lines, rest=PROSE if part.is_prose else LOG)
             for block in blocks:
                 above = lines[max(0, block.first - 1) : block.first]
-                self._block(source, lines, block, named or speaker_of_heading(above))
+                self._block(source, lines, block, named or speaker_of_heading(above) or told)
             self._logs(source, lines, blocks)
+            told = speaker_of_heading([line for line in lines if line.bare][-1:]) if part.is_prose else None
         if kept.omitted_bytes:
             self.notes.append(
                 f"{source.name}: {kept.omitted_bytes} of {kept.size} bytes in the middle say nothing and were left out"

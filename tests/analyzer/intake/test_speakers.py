@@ -52,6 +52,11 @@ def test_a_heading_above_a_stack_tells_the_rank() -> None:
     assert sorted(rank for _, rank in processes(dump=text) if rank is not None) == [0, 2]
 
 
+def test_what_is_written_above_the_fence_of_a_ticket_tells_it_too() -> None:
+    stacks = (f"host{number}.txt:\n\n```\n{DUMP.format('barrier', number)}```\n" for number in (0, 1))
+    assert len(processes(ticket="It hangs.\n\n" + "\n".join(stacks))) == 2
+
+
 def test_a_socket_s_owner_of_which_nothing_else_is_told_breaks_nothing() -> None:
     text = (
         "State    Recv-Q Send-Q Local Address:Port  Peer Address:Port Process\n"
