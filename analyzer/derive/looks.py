@@ -78,7 +78,10 @@ def _calls(threads: Sequence[Thread], frames: Sequence[Frame]) -> Iterator[Told]
     innermost = {f.thread: short_function(f) for f in frames if f.depth == 0}
     stands = {t.id: t.syscall.name if t.syscall is not None else innermost.get(t.id) for t in threads}
     known = {name: t for t in threads if (name := stands[t.id]) and name != "futex"}
-    if not known or not set(known) <= SLEEPS | FROM_OUTSIDE or any(t.liveness in ("moving", "busy") for t in threads):
+    reader = known.get("read")
+    asks = reader is not None and reader.syscall is not None and reader.syscall.fd == 0
+    waits = SLEEPS | FROM_OUTSIDE | ({"read"} if asks else set())
+    if not known or not set(known) <= waits or any(t.liveness in ("moving", "busy") for t in threads):
         return
     where = ", ".join(sorted(known)[:MAX_NAMED])
     what = "time" if set(known) <= SLEEPS else "somebody outside"

@@ -152,6 +152,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"(?i)\bentering retry loop",
         r"(?i)\bretrying (?:in|after|again|\()",
         r"(?i)\bwill retry\b",
+        r"(?i)\bretrying error\b",
         r"(?i)\bretry(?:ing)? ?(?:attempt )?\d+ ?(?:/|of)",
         r"(?i)\btry(?:ing)? again in \d",
         r"(?i)retrying\.{2,}",
@@ -160,7 +161,7 @@ SIGNS: tuple[SignPattern, ...] = (
     _sign(
         "waits",
         "it says that it waits",
-        r"(?i)\b(?:still |now |are |is )?waiting (?:for|on|to|until)\b(?!.{0,40}\btimed out)",
+        r"(?i)(?<!timed out )\b(?:still |now |are |is )?waiting (?:for|on|to|until)\b(?!.{0,40}\btimed out)",
         r"(?i)wait(?:ing)? in store based barrier",
     ),
     # --- it ended ---

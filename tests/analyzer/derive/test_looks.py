@@ -82,6 +82,13 @@ def test_a_thread_that_stands_in_its_own_code_speaks_against_a_wait_for_somebody
     assert [told.state for told in told_by_looks(store)] == ["waiting"]
 
 
+@pytest.mark.parametrize(("fd", "states"), [(0, ["waiting"]), (7, [])])
+def test_a_read_of_standard_input_waits_for_somebody_outside(fd: int, states: list[str]) -> None:
+    threads = [{"pid": 5, "tid": 5, "syscall": {"name": "read", "args": [fd], "fd": fd}}]
+    store, _ = sample_store({"threads": threads, "processes": [{"pid": 5}]})
+    assert [told.state for told in told_by_looks(store)] == states
+
+
 @pytest.mark.parametrize(("lost", "state"), [(73508, ["degraded"]), (4, [])])
 def test_a_network_port_that_loses_packets_degrades_a_job_that_says_no_more(lost: int, state: list[str]) -> None:
     ports = [{"host": "h1", "device": "mlx5_2", "counters": {"local_ack_timeout_err": lost}}]
