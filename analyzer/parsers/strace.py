@@ -225,4 +225,4 @@ _BEGINS = re.compile(
     + rf"(?:(?:{_NAMES})\(|<\.\.\. \w{{1,30}} resumed>|\+\+\+ (?:exited with|killed by) )"
     + r"|strace: Process \d{1,9} (?:attached|detached)|Process \d{1,9} attached(?: with \d| - interrupt)"
 )
-PARSERS = (Parser("strace", _BEGINS, parse),)
+PARSERS = (Parser("strace", _BEGINS, parse, is_log=True),)

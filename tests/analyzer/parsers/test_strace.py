@@ -136,7 +136,9 @@ def test_a_path_that_is_asked_for_in_a_loop_is_not_there():
 
 @pytest.mark.parametrize("end", ["", " <unfinished ...>"])
 def test_an_open_that_does_not_return_names_its_path(end: str):
-    block = only(f'openat(AT_FDCWD, "/etc/hosts", O_RDONLY) = 3\nopenat(AT_FDCWD, "/run/in.fifo", O_RDONLY{end}', "strace")
+    block = only(
+        f'openat(AT_FDCWD, "/etc/hosts", O_RDONLY) = 3\nopenat(AT_FDCWD, "/run/in.fifo", O_RDONLY{end}', "strace"
+    )
     assert [(f.path, f.why_looked, f.named_by) for f in rows_of(block, File)] == [("/run/in.fifo", "stack", "open")]
 
 
@@ -190,3 +192,7 @@ def test_a_connection_that_nobody_answers_is_told_with_its_address(strace):
         )
     block = next(block for block in blocks_of(text) if block.kind == "strace")
     assert f"127.0.0.1:{port}" in {row.remote for row in rows_of(block, Socket)}
+
+
+def test_the_lines_of_a_trace_stay_in_the_log():
+    assert only("flock(5, LOCK_EX|LOCK_NB)   = -1 ENOLCK (No locks available)\nclose(5) = 0\n", "strace").is_log
