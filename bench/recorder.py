@@ -4,14 +4,16 @@
 
 For `python -c pass`, `import torch` and a step of a small training (where torch is installed), and for a marked phase.
 
-- Processor time (user and system, of the child alone) of pairs, whose order alternates, so that a machine that gets
-  slower or warmer favours neither. What is told is the median of the differences, and between which values it lies with
-  95 % certainty: ranks of the sorted differences by the sign test, which asks nothing of how the noise is distributed.
+- Processor time (user and system) of pairs that run at the same time, started in alternating order: what else the
+  machine does slows both. (One after the other, they differ by three times as much on a busy machine.) What is told is
+  the median of the differences, and between which values it lies with 95 % certainty: ranks of the sorted differences
+  by the sign test, which asks nothing of how the noise is distributed.
   The time on the clock is shown beside it, and is worth something on a quiet machine only.
 - Where valgrind is installed: the instructions that both run outside of the kernel. They are the same in each run, on
   a busy machine too, so a thousandth can be told where the processor time of two runs differs by a tenth.
 
-Beside each limit stands whether it is kept, missed, or not decided by this run. The exit code is 1 when one is missed.
+Beside each limit stands whether it is kept, missed, or not decided by this run; a busy machine misses none that is in
+seconds. The exit code is 1 when one is missed.
 The bytecode of the recorder is compiled beforehand, as `flatline run` does.
 """
 
@@ -26,7 +28,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
 
@@ -64,6 +66,8 @@ for epoch in range(4):
 print(statistics.median(costs[50:]))
 """
 Environment = dict[str, str]
+Environments = tuple[Environment, Environment]
+"""Without the recorder, and with it."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,11 @@ def main() -> int:
     has_torch = importlib.util.find_spec("torch") is not None
     print(f"python {sys.version.split()[0]}, {os.cpu_count()} processors, load {load:.1f} at the start")
 
-    said = [compared("python -c pass", lambda env: started("pass", env), args.runs, envs, most_s=START_S)]
+    said = [compared("python -c pass", "pass", args.runs, envs, most_s=START_S)]
     if has_torch:
-        said.append(compared("import torch", lambda env: started("import torch", env), args.imports, envs, most=IMPORT))
-        said.append(compared("a training step", lambda env: told(TRAINING, env), args.trainings, envs))
-    said.append(compared("with flatline.phase(...)", lambda env: told(LOOP, env), max(6, args.runs // 10), envs))
+        said.append(compared("import torch", "import torch", args.imports, envs, most=IMPORT))
+        said.append(compared("a training step", TRAINING, args.trainings, envs))
+    said.append(compared("with flatline.phase(...)", LOOP, max(6, args.runs // 10), envs))
     if valgrind:
         said.append(counted(valgrind, "pass", envs))
         if has_torch:
@@ -115,37 +119,30 @@ def main() -> int:
     else:
         print("instructions are not counted: valgrind is not there, or --no-count was given")
     if max(load, os.getloadavg()[0]) >= QUIET_LOAD:
-        print(f"the load was {QUIET_LOAD} or more: of these, the time on the clock is worth nothing")
+        print(f"the load was {QUIET_LOAD} or more: seconds are longer than they would be; shares and instructions hold")
     return 1 if "missed" in said else 0
 
 
-def compared(
-    name: str,
-    measure: Callable[[Environment], Cost],
-    runs: int,
-    envs: tuple[Environment, Environment],
-    *,
-    most_s: float = 0.0,
-    most: float = 0.0,
-) -> str:
+def compared(name: str, code: str, runs: int, envs: Environments, *, most_s: float = 0.0, most: float = 0.0) -> str:
     """Print what it costs without, what the recorder adds, and whether that is at most so many seconds or so much of
     it; returns the last."""
-    for env in envs:
-        measure(env)  # files are in memory from here on
-    pairs = [pair(measure, envs, is_plain_first=number % 2 == 0) for number in range(runs)]
-    base = statistics.median(a.cpu for a, _ in pairs)
-    more = median([b.cpu - a.cpu for a, b in pairs])
+    side_by_side(code, envs, order=(0, 1))  # files are in memory from here on
+    pairs = [side_by_side(code, envs, order=(number % 2, 1 - number % 2)) for number in range(runs)]
+    base = statistics.median(plain.cpu for plain, _ in pairs)
+    more = median([recorded.cpu - plain.cpu for plain, recorded in pairs])
     line = f"{name}: cpu {shown(base)}, recorded {spread(more)} ({more.value / base:+.2%}; {runs} pairs)"
     if pairs[0][0].clock:
-        clock = median([b.clock - a.clock for a, b in pairs])
-        line += f"; clock {spread(clock)} on {shown(statistics.median(a.clock for a, _ in pairs))}"
+        clock = median([recorded.clock - plain.clock for plain, recorded in pairs])
+        line += f"; clock {spread(clock)} on {shown(statistics.median(plain.clock for plain, _ in pairs))}"
     limit = most_s or most * base
     verdict = more.against(limit) if limit else ""
+    if verdict == "missed" and most_s and os.getloadavg()[0] >= QUIET_LOAD:
+        verdict = "not decided"
     print(line + (f"; at most {f'{most:.0%}' if most else shown(limit)}: {verdict}" if limit else ""), flush=True)
     return verdict
 
 
-def counted(valgrind: str, code: str, envs: tuple[Environment, Environment], *, most: float = 0.0) -> str:
+def counted(valgrind: str, code: str, envs: Environments, *, most: float = 0.0) -> str:
     """The same by instructions: once each, for they do not change."""
     plain, recorded = (instructions(valgrind, code, env) for env in envs)
     share = (recorded - plain) / plain
@@ -166,15 +163,27 @@ def instructions(valgrind: str, code: str, env: Environment) -> int:
     return int(found[1].replace(b",", b""))
 
 
-def pair(
-    measure: Callable[[Environment], Cost], envs: tuple[Environment, Environment], *, is_plain_first: bool
-) -> tuple[Cost, Cost]:
-    """Without and with, one right after the other."""
-    plain, recorded = envs
-    if is_plain_first:
-        return measure(plain), measure(recorded)
-    after = measure(recorded)
-    return measure(plain), after
+def side_by_side(code: str, envs: Environments, *, order: tuple[int, int]) -> list[Cost]:
+    """Both at the same time. What a program measures itself it prints."""
+    begin = time.perf_counter()
+    argv = [sys.executable, "-c", code]
+    started = {
+        which: subprocess.Popen(argv, env=envs[which], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for which in order
+    }
+    ended = {}
+    while len(ended) < len(started):
+        pid, status, usage = os.wait4(-1, 0)
+        if status:
+            raise RuntimeError(f"ended with {os.waitstatus_to_exitcode(status)}: {code}")
+        ended[pid] = Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - begin)
+    costs = []
+    for which in (0, 1):
+        process = started[which]
+        process.returncode = 0
+        printed = process.communicate()[0]
+        costs.append(Cost(float(printed)) if printed else ended[process.pid])
+    return costs
 
 
 def median(values: Sequence[float]) -> Median:
@@ -195,20 +204,6 @@ def spread(more: Median) -> str:
 def shown(seconds: float, *, sign: bool = False) -> str:
     unit, factor = ("ms", 1e3) if abs(seconds) >= 1e-3 else ("us", 1e6)
     return f"{seconds * factor:{'+' if sign else ''}.1f} {unit}"
-
-
-def started(code: str, env: Environment) -> Cost:
-    """A start and an end."""
-    begin = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)
-    usage = os.wait4(process.pid, 0)[2]
-    process.returncode = 0
-    return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - begin)
-
-
-def told(code: str, env: Environment) -> Cost:
-    """What the program measures itself."""
-    return Cost(float(subprocess.check_output([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)))
 
 
 if __name__ == "__main__":

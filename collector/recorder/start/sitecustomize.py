@@ -144,7 +144,7 @@ def is_secret_name(lowered: str) -> bool:
     lowered = lowered.replace("tokeniz", "").replace("tokens", "")
     if lowered.endswith(SECRET_ENDS) or lowered.lstrip("-") in SECRET_NAMES:
         return True
-    return any(secret in lowered for secret in SECRET_WORDS)
+    return any(map(lowered.__contains__, SECRET_WORDS))
 
 
 def end_of_value(text: str, begin: int, gap: str, is_argument: bool) -> int:
@@ -179,7 +179,7 @@ def printable(text: str, most: int) -> bytes:
     return text.encode("ascii", "backslashreplace").translate(CONTROLS)[:most]
 
 
-CONTROLS = bytes(code if 32 <= code < 127 else 32 for code in range(256))
+CONTROLS = b" " * 32 + bytes(range(32, 127)) + b" " * 129
 
 
 class Ring:
@@ -197,11 +197,11 @@ class Ring:
         self.open = {}  # type: dict[tuple[bytes, bytes], list[tuple[int, int]]]
         self.free = list(range(OPEN_SLOTS - 1, 0, -1))
 
-    def begin(self, header: bytes) -> None:
+    def begin(self, ticks: int, header: bytes) -> None:
         """Make the file for this process; OSError where there is no place that is safe."""
-        self.pid = os.getpid()
-        with open("/proc/self/stat", "rb") as stat:
-            self.ticks = int(stat.read().rpartition(b")")[2].split()[19])
+        self.pid, self.ticks = os.getpid(), ticks
+        if not ticks:
+            raise OSError("/proc/self/stat cannot be read")
         with open("/proc/self/mountinfo", "rb") as mounts:
             self.mounts = [line.split() for line in mounts]
         name = "flatline-recorder-%d-%d" % (os.getpid(), self.ticks)
@@ -440,9 +440,9 @@ class Recorder:
         self.timer = None  # type: Any
 
     def start(self, how: str) -> None:
-        why_no_ring = ""
+        why_no_ring, ticks = "", own_ticks()
         try:
-            self.ring.begin(header(how, self.began, self.level))
+            self.ring.begin(ticks, header(how, self.began, self.level, ticks))
         except Exception as error:
             self.ring.map = None
             why_no_ring = "%s: %s" % (type(error).__name__, error)
@@ -457,7 +457,7 @@ class Recorder:
             for text in guarded(list, refused_outputs(self.ring.mounts)) or ():
                 self.note("not-writable", text)
         if self.lines:  # who asked for lines has no ring at hand; the ring has all this in its header
-            for line in header(how, self.began, self.level).splitlines():
+            for line in header(how, self.began, self.level, ticks).splitlines():
                 if line.startswith((b"python", b"argv", b"cwd", b"env")):
                     self.line("start", line, time.monotonic_ns())
 
@@ -695,13 +695,13 @@ def called_from(depth: int) -> str:
         return ""
 
 
-def header(how: str, began: int, level: str) -> bytes:
+def header(how: str, began: int, level: str, ticks: int) -> bytes:
     """Who this is and what it was given. Values of the environment only by a list."""
     argv = getattr(sys, "orig_argv", None) or [sys.executable or "python"] + list(getattr(sys, "argv", []))
     rows = [
         ("format", "flatline-ring/1"),
         ("pid", os.getpid()),
-        ("ticks", own_ticks()),
+        ("ticks", ticks),
         ("ppid", os.getppid()),
         ("sid", os.getsid(0)),
         ("began", began),
@@ -713,9 +713,9 @@ def header(how: str, began: int, level: str) -> bytes:
         ("argv", " ".join(masked_words(argv))),
         ("cwd", cwd()),
     ]
-    rows += [("env", "%s=%s" % (n, masked(v))) for n, v in sorted(os.environ.items()) if n in ENV_VALUES]
-    names = sorted(n for n in os.environ if n.startswith(ENV_NAMES) and n not in ENV_VALUES)
-    rows.append(("env-names", " ".join(names)))
+    names = sorted(os.environ)
+    rows += [("env", "%s=%s" % (n, masked(os.environ.get(n, "")))) for n in names if n in ENV_VALUES]
+    rows.append(("env-names", " ".join(n for n in names if n.startswith(ENV_NAMES) and n not in ENV_VALUES)))
     lines = [printable("%s %s" % row, 900) + b"\n" for row in rows]
     while sum(map(len, lines)) > HEAD - 1:
         lines.pop()
