@@ -19,6 +19,7 @@ from .liveness import judge_liveness
 from .log_verdict import as_verdict, told_by_texts
 from .logs.facts import add_log_facts
 from .logs.reading import LogText, read_logs
+from .logs.repeats import repeating
 from .scene import Scene, host_of_id
 from .scope import Scope, processes_on, scope_of
 from .signature import signature_of
@@ -102,7 +103,7 @@ def derive(case: Case, text_of: Callable[[Log], str] | None = None) -> Derived:
     store = case.store
     texts = read_logs(store.rows("logs"), text_of or partial(log_text, case))
     add_log_facts(store, texts)
-    scene = Scene(store)
+    scene = Scene(store, repeating(texts))
     judge_liveness(scene)
     tell_doings(scene)
     edges = derive_waits(scene)

@@ -23,6 +23,8 @@ IDLE_LOOP = re.compile(
     r"|pass|continue|\.\.\.|(?:os\.)?sched_yield\(\)|(?:time\.)?sleep\(0(?:\.0*)?\)"
 )
 """A line of a loop that only asks: its head without a call that could do work, or a body that does nothing."""
+REPEATED_BYTES = 512
+"""A log and what its writer has written are not looked at in the same moment: a line may lie between."""
 READ_BYTES = 4096
 """Reads below this are wake-ups through a pipe or an eventfd, not work."""
 
@@ -192,7 +194,10 @@ def _io_grown(scene: Scene, process: str) -> bool:
         before, after = getattr(first, name), getattr(last, name)
         return 0 if before is None or after is None else after - before
 
-    return bool(grown("wchar") > 0 or grown("rchar") >= READ_BYTES or grown("read_bytes") or grown("write_bytes"))
+    said = sum(scene.log_growth.get(log.path or "", 0) for log in scene.logs
+               if log.path in scene.repeating and process in (log.process, *log.writers))  # fmt: skip
+    written = grown("wchar") - (said + said // 2 + REPEATED_BYTES if said else 0)
+    return bool(written > 0 or grown("rchar") >= READ_BYTES or grown("read_bytes") or grown("write_bytes"))
 
 
 def _log_grown(scene: Scene, process: str) -> bool:

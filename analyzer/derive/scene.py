@@ -6,7 +6,7 @@ Everything after this asks the scene and never walks a table, so that a job of 5
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -80,8 +80,10 @@ def _by(rows: Iterable[Row], key: str) -> dict[Any, list[Row]]:
 class Scene:
     """Indexes over a `FactStore`. Liveness is written back through `judged`; the rest is read only."""
 
-    def __init__(self, store: FactStore) -> None:
+    def __init__(self, store: FactStore, repeating: Mapping[str, str] | None = None) -> None:
         self.store = store
+        self.repeating = repeating or {}
+        """Logs whose growth tells nothing: path -> the complaint that comes again and again (see `logs.repeats`)."""
         self.processes: dict[str, Process] = dict(store.by_id("processes"))
         self.threads: dict[str, Thread] = dict(store.by_id("threads"))
         unknown = (rows[0] for thread, rows in store.frames.of.items() if thread not in self.threads)
@@ -356,13 +358,18 @@ class Scene:
         return self.store.rows("logs")
 
     @cached_property
-    def grown_logs(self) -> frozenset[str]:
-        """Paths of the logs that grew within the window."""
+    def log_growth(self) -> dict[str, int]:
+        """Path -> bytes by which a log grew within the window."""
         sizes: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for row in self.store.rows("log_samples"):
             if row.size is not None:
                 sizes[row.path].append((row.sample, row.size))
-        return frozenset(path for path, seen in sizes.items() if max(seen)[1] > min(seen)[1])
+        return {path: max(seen)[1] - min(seen)[1] for path, seen in sizes.items()}
+
+    @cached_property
+    def grown_logs(self) -> frozenset[str]:
+        """Paths of the logs that grew within the window, and not by the same complaint alone."""
+        return frozenset(path for path, by in self.log_growth.items() if by > 0 and path not in self.repeating)
 
     @cached_property
     def gpu_processes(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from textwrap import shorten
 
 from flatline.bundle.facts import Process, Strength, Thread
 
@@ -94,6 +95,8 @@ def led_by(scene: Scene, judged: Judged, chosen: Opinion) -> Judged:
 
 def _outlook(scene: Scene, judged: Judged, chosen: Opinion) -> Outlook:
     found = outlook_of(chosen.path)
+    if found.by_design and (complaint := _complaint(scene, chosen)):
+        found = Outlook(None, f"it tries again and again, and says each time: {complaint}")
     beside = {id(o) for o in _stuck_beside(judged)}
     stuck = (o for o in judged.opinions if (id(o) in beside or o.path.what in TAKES_NOTHING)
              and scene.processes[o.path.root.process].relation == "descendant")  # fmt: skip
@@ -101,6 +104,14 @@ def _outlook(scene: Scene, judged: Judged, chosen: Opinion) -> Outlook:
     if below is None:
         return found
     return Outlook(None, f"{found.text}; but something that it has started is stuck: {below.because}")
+
+
+def _complaint(scene: Scene, opinion: Opinion) -> str:
+    """What a log that its processes write repeats."""
+    on_it = {step.process.id for step in opinion.path.steps if step.process is not None}
+    written = (log.path for log in scene.logs if log.path and not on_it.isdisjoint({log.process, *log.writers}))
+    said = (scene.repeating[path] for path in written if path in scene.repeating)
+    return shorten(next(said, ""), 160, placeholder=" …")
 
 
 def _verdict(scene: Scene, roots: Sequence[Thread], state: VerdictState, confidence: float, *because: str) -> Verdict:
