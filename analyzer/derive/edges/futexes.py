@@ -139,7 +139,8 @@ def _is_private_for_ever(call: Syscall) -> bool:
 
 def all_blocked(scene: Scene, process: str) -> bool:
     """Whether every thread of a process waits for what only a thread of this very process could end."""
-    return all(is_blocked_for_ever(t) or _is_shared_by_none(scene, t) for t in scene.threads_of(process))
+    return scene.once(f"all blocked {process}", lambda: all(
+        is_blocked_for_ever(t) or _is_shared_by_none(scene, t) for t in scene.threads_of(process)))  # fmt: skip
 
 
 def is_blocked_for_ever(thread: Thread) -> bool:
