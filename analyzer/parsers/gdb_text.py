@@ -111,6 +111,7 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     _close(dump)
     if not dump.frames or not (dump.certain or dump.frames > 1):
         return None
+    _name_headless(dump)
     _find_main(dump)
     if dump.list_asked and dump.numbers == set(range(1, len(dump.numbers) + 1)):
         dump.stacks.last.known["threads_total"] = len(dump.numbers)
@@ -295,6 +296,18 @@ def _add_python(dump: _Dump, found: re.Match[str], where: Line | FrameText) -> N
         dump.thread.add(RawFrame(found["name"], found["file"], int(found["line"])), number)
         dump.frames += 1
         dump.stacks.last.known["is_python"] = True
+
+
+def _name_headless(dump: _Dump) -> None:
+    """A ``bt`` before ``info threads`` is of the thread that the list marks, when both begin with the same frame."""
+    process, marked = dump.stacks.last, dump.current
+    bare = [thread for thread in process.threads if thread.frames and not thread.tid and not thread.pthread]
+    if marked is None or marked.line not in dump.listed or len(bare) != 1 or not marked.frames:
+        return
+    native = [frame for frame in (*bare[0].frames, *bare[0].beside) if frame.kind == "native"]
+    if not native or native[0].function == marked.frames[0].function:
+        marked.frames, marked.beside = bare[0].frames, bare[0].beside
+        process.threads.remove(bare[0])
 
 
 def _find_main(dump: _Dump) -> None:

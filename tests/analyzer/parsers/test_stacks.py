@@ -289,6 +289,18 @@ def test_the_backtrace_below_a_list_of_threads_is_of_the_one_that_is_marked():
     assert [p.threads_total for p in of(rows, Process)] == [1]
 
 
+def test_a_backtrace_before_the_list_of_threads_is_of_the_thread_that_the_list_marks():
+    text = (
+        "#0  0x00007f01 in syscall () from /lib64/libc.so.6\n"
+        "#1  0x00007f02 in rayon_core::latch::LockLatch::wait () from /opt/words.so\n"
+        "(gdb) info threads\n  Id   Target Id                                Frame\n"
+        '* 1    Thread 0x7f2a5e1fa740 (LWP 388) "python3" 0x00007f01 in syscall () from /lib64/libc.so.6\n'
+    )
+    rows = only(text, "gdb-backtrace").rows
+    assert stacks(rows) == {"h1/388/388": ["syscall", "rayon_core::latch::LockLatch::wait"]}
+    assert [t.is_main for t in of(rows, Thread)] == [True]
+
+
 def test_a_shortened_head_may_have_the_innermost_frame_behind_it():
     text = 'Thread 7 "python" #0 pthread_mutex_lock () from libc.so.6\n#1  ?? () from libcupti.so.12\nThread 1 "python"\n#0  read ()\n#1  main ()\n'
     rows = only(text, "gdb-backtrace").rows
