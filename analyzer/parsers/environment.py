@@ -26,6 +26,15 @@ _BEGINS = re.compile(
 _ROW = re.compile(
     rf"(?P<how>{_DECLARES}|ENV |(?:-e|--env) )?(?P<name>{_ANY_NAME})(?:=(?P<value>.*)|(?<=\w) (?P<spaced>\S.*))$"
 )
+_PROMPT = re.compile(r"(?:[\w.@:~/()\[\] ⟪·⟫-]{0,80})?[$#%❯>] ?\S")
+_ASKS = re.compile(
+    r"(?:[\w.@:~/()\[\] ⟪·⟫-]{0,80}[$#%❯>!] ?)?"
+    r"(?:(?:sudo|srun|ssh|docker|kubectl|podman|singularity|apptainer)\b.{0,80})?"
+    r"\b(?:env|printenv|set|export|declare)(?: -\w)?(?: ?\||$)|.{0,80}/environ\b.{0,60}\b(?:grep|tr)\b"
+)
+_ECHO = re.compile(
+    r"(?:[\w.@:~/()\[\] ⟪·⟫-]{0,80}[$#%❯>!] ?)(?:echo \"?\$\{?|printenv )(?P<name>[A-Z_][A-Z0-9_]{1,80})\}?\"?$"
+)
 _BARE = re.compile(rf"(?:{_DECLARES})?{_NAME}$")
 KNOWN = re.compile(
     r"(?:CUDA|NCCL|TORCH|PYTORCH|NVIDIA|OMP|MKL|KMP|HIP|ROCR|HSA|RCCL|GLOO|PET|HF|HUGGINGFACE|TRANSFORMERS|TOKENIZERS|WANDB|RAY|JAX|"
@@ -103,8 +112,25 @@ def _is_environment(rows: Sequence[EnvVar], lines: Lines, start: int, end: int) 
     known = sum(bool(KNOWN.match(row.name)) for row in rows)
     declared = lines[start].bare.startswith(("export ", "declare ", "setenv "))
     if len(rows) == 1:
-        return known == 1 and (declared or stands_alone(lines, start, end))
+        return known == 1 and (declared or stands_alone(lines, start, end) or _was_asked_for(lines, start))
     return known >= (1 if len(rows) < _MANY or declared else 2)
+
+
+def _was_asked_for(lines: Lines, start: int) -> bool:
+    """Whether the line above is the command that prints it: ``$ env | grep NCCL``."""
+    return start > 0 and bool(_ASKS.match(lines[start - 1].bare))
+
+
+def parse_echo(lines: Lines, start: int) -> Parsed | None:
+    """``$ echo $CUDA_VISIBLE_DEVICES`` and the line it gave; a blank one, or the next prompt, says that it is empty."""
+    asked = _ECHO.match(lines[start].bare)
+    if asked is None or not KNOWN.match(asked["name"]):
+        return None
+    answer = lines[start + 1].bare if start + 1 < len(lines) else ""
+    is_told = bool(answer) and not _PROMPT.match(answer)
+    row = variable(lines[start], asked["name"], unquoted(answer) if is_told else "")
+    process = Process(NOBODY, HOST, NO_PID, line=lines[start].number)
+    return Parsed(start + 1 + is_told, (process, row), about=f"the value of {row.name}")
 
 
 def _is_all(rows: Sequence[EnvVar], lines: Lines, start: int, end: int) -> bool:
@@ -133,4 +159,5 @@ def parse_command(lines: Lines, start: int) -> Parsed | None:
 PARSERS = (
     Parser("command-line", _COMMAND, parse_command, is_log=True),
     Parser("environment", _BEGINS, parse),
+    Parser("echoed-variable", _ECHO, parse_echo, is_log=True),
 )

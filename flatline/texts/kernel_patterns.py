@@ -94,13 +94,21 @@ PATTERNS: Sequence[Pattern] = (
         "gpu-driver",
         "amdgpu",
         rf"amdgpu(?: {_PCI})?: .{{0,60}}(?:GPU reset begin|ring \S+ timeout|GPU reset\(\d+\) failed|GPU recovery|",
-        r"page fault|VM fault|GPU fault detected|failed to suspend process|MES failed)",
+        r"page fault|VM fault|GPU fault detected|failed to suspend process|MES failed|[Uu]ncorrectable hardware error|",
+        r"fence wait loop timeout|unrecoverable state|Failed to (?:evict|quiesce)|SMU: I.m not done|",
+        r"device lost from bus|failed to (?:halt|start) cp|MODE\d reset failed)",
     ),
     _pattern(
         "gpu-driver",
         "[drm:amdgpu",
         r"\[drm:amdgpu_\w{1,60} \[amdgpu\]\] \*ERROR\* (?:ring \S+ timeout|GPU Recovery|IB test failed)",
     ),
+    _pattern(
+        "gpu-driver",
+        "habanalabs",
+        rf"habanalabs(?: {_PCI})?: .{{0,100}}?(?:[Hh]eartbeat|reset|timed out|stuck|ECC|[Ff]ailed|fatal)",
+    ),
+    _pattern("gpu-driver", "ascend", r"\[ascend\].{0,200}(?:[Hh]eartbeat lost|ECC|[Ff]ault|[Tt]imeout)"),
     _pattern("gpu-driver", "amdkfd", r"amdkfd: .{0,80}(?:[Ff]ailed|[Hh]ang|timeout)"),
     _pattern(
         "oom",

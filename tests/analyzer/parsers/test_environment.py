@@ -63,3 +63,23 @@ def test_a_command_with_its_variables_stays_in_the_log():
     assert process.argv == ("python3", "train.py", "--lr", "3")
     assert values(block) == {"CUDA_VISIBLE_DEVICES": "0,1", "NCCL_P2P_DISABLE": "1"}
     assert block.is_log
+
+
+@pytest.mark.parametrize(
+    "command", ["$ env | grep NCCL", "me@n1:~$ printenv | grep P2P", "export | grep NCCL", "# set | grep NCCL"]
+)
+def test_one_setting_below_the_command_that_was_asked_for_it(command):
+    blocks = blocks_of(f"{command}\nNCCL_P2P_DISABLE=1\nloading model\n")
+    assert [values(b) for b in blocks if b.kind == "environment"] == [{"NCCL_P2P_DISABLE": "1"}]
+
+
+def test_one_setting_below_another_line_is_part_of_the_log():
+    assert [b.kind for b in blocks_of("loading config\nNCCL_P2P_DISABLE=1\nloading model\n")] == ["log"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "value"), [("0,1\n", "0,1"), ("\n", ""), ("$ nvidia-smi -L\n", ""), ("me@n1:~$ python a.py\n", "")]
+)
+def test_a_variable_that_was_echoed(answer, value):
+    blocks = blocks_of(f"$ echo $CUDA_VISIBLE_DEVICES\n{answer}")
+    assert [values(b) for b in blocks if b.kind == "echoed-variable"] == [{"CUDA_VISIBLE_DEVICES": value}]
