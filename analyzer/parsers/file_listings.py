@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Literal
 
 from flatline.bundle.facts import File
@@ -27,6 +28,10 @@ _ROW_BEGINS = re.compile(rf"(?:\d{{1,18}} {{1,4}})?{_BITS}[.+@]? {{1,6}}\d{{1,7}
 _TOTAL = re.compile(r"(?:total|insgesamt|totale|合計|总用量|итого) \d{1,12}(?:[.,]\d)?[KMGT]?$")
 _FOLDER = re.compile(r"(?P<path>[/~.]\S{0,1000}):$")
 _ASKED = re.compile(r"(?:.{0,200}[$#%] |\+ )?ls(?: -[\w-]{1,20}){1,4} (?P<path>[/~]\S{1,1000})$")
+_WHO_ASKED = re.compile(r"(?:.{0,400}[$#%>;&|] ?)?(?:id -un|whoami)(?: ?[;&].{0,400})?$")
+_WHO = re.compile(r"(?P<user>[A-Za-z_][\w.-]{0,31})$|uid=\d{1,10}\((?P<id>[^()\s]{1,64})\)(?P<groups>.{0,2000})$")
+NEAR = 6
+"""Lines from a listing to whoever it was that asked for it."""
 _STAT_FILE = re.compile(r"File: (?P<quote>[`'‘\"]?)(?P<path>[/~.]?\S.{0,1000}?)(?:['’\"]?(?: -> .{1,1000})?)$")
 _STAT = {
     "size": re.compile(r"Size: (\d{1,18})\s"), "inode": re.compile(r"Inode: (\d{1,18})\b"),
@@ -57,7 +62,43 @@ def parse_ls(lines: Lines, start: int) -> Parsed | None:
             end = index + 1
         elif bare:
             break
+    who = _who(lines, start, end)
+    if who is not None:
+        rows = [_as_seen_by(*who, row, lines[(row.line or 0) - lines[start].number + start].bare) for row in rows]
     return Parsed(end, tuple(rows), about=f"{len(rows)} files") if rows else None
+
+
+def _who(lines: Lines, start: int, end: int) -> tuple[str, str] | None:
+    """The user that was asked for beside the listing (``id -un``, ``whoami``, ``id``), and what its groups are."""
+    asked = False
+    for index in range(max(start - NEAR, 0), min(end + NEAR, len(lines))):
+        bare = lines[index].bare
+        if _WHO_ASKED.match(bare):
+            asked = True
+            continue
+        found = _WHO.match(bare)
+        if found and found["id"]:
+            return found["id"], found["groups"]
+        if found and asked and not _TOTAL.match(bare):
+            return found["user"], ""
+    return None
+
+
+def _as_seen_by(user: str, groups: str, row: File, listed: str) -> File:
+    """Whether `user` may write there, as far as the bits of the mode tell."""
+    found = _ROW.match(listed)
+    if found is None or row.mode is None or user == "root":
+        return row
+    owner, group = found["user"], found["group"]
+    if owner == user:
+        may = bool(row.mode & 0o200)
+    elif f"({group})" in groups:
+        may = bool(row.mode & 0o020)
+    elif row.mode & 0o022 == 0o020 and not groups:
+        return row  # the group may, and who is in it was not told
+    else:
+        may = bool(row.mode & 0o002)
+    return replace(row, writable=may, why_not_writable=None if may else "mode")
 
 
 def _folder(lines: Lines, start: int) -> str:

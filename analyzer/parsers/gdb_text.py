@@ -9,8 +9,9 @@ Frames may be missing, and so may the head; what nobody says to be another threa
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from flatline.bundle.facts import SourceLine
 from flatline.texts.stack_lines import RawFrame, gdb_depth, gdb_frame, gdb_head
 
 from .interface import LOOKAHEAD, Line, Lines, Parsed, Parser
@@ -64,6 +65,9 @@ _CUT = re.compile(
 """Where whoever pasted it has left frames out."""
 _NUMBERED = re.compile(r'Thread (?P<number>\d{1,9}) "(?P<name>[^"]{1,64})":?(?: *$| +(?P<frame>#0 +\S.{0,8000})$)')
 """A head that was shortened by whoever pasted it; its innermost frame may stand on the same line."""
+_SOURCE = re.compile(r" {0,8}(?P<here>>?) {0,6}(?P<line>\d{1,9}) {1,4}(?P<code>\S.{0,2000}| {2,}\S.{0,2000})$")
+"""``py-list``: lines of the script around the one at which its innermost frame stands."""
+_SOURCE_ASKED = re.compile(r"py-list\b")
 _LIST = re.compile(r"info threads$|Id +Target Id\b")
 _STACK_ASKED = re.compile(r"(?:bt|where|backtrace)(?: full| -?\d{1,6})?$")
 _PYTHON_ASIDE = re.compile(
@@ -83,6 +87,7 @@ class _Dump:
     frame: FrameText = field(default_factory=FrameText)
     depth: int = -1
     in_python: bool = False
+    source_asked: bool = False
     frames: int = 0
     listed: set[int] = field(default_factory=set)
     """Lines of the threads of which ``info threads`` has told the innermost frame."""
@@ -130,6 +135,12 @@ def _take(dump: _Dump, line: Line, bare: str) -> bool:
     if _STACK_ASKED.match(bare) and dump.current is not None:
         _go_to(dump, dump.current)
         return True
+    if dump.frames or dump.frame.text:
+        dump.source_asked |= bool(_SOURCE_ASKED.match(bare))
+        source = _SOURCE.match(line.text) if dump.source_asked else None
+        if source is not None:
+            _take_source(dump, source, line)
+            return True
     dump.list_asked |= bool(_LIST.match(bare))
     if _ASIDE.match(bare) or (not dump.frames and _POSITION.match(bare)) or (dump.frames and _CUT.match(bare)):
         return True
@@ -296,6 +307,23 @@ def _add_python(dump: _Dump, found: re.Match[str], where: Line | FrameText) -> N
         dump.thread.add(RawFrame(found["name"], found["file"], int(found["line"])), number)
         dump.frames += 1
         dump.stacks.last.known["is_python"] = True
+
+
+def _take_source(dump: _Dump, source: re.Match[str], line: Line) -> None:
+    """A line of the script: the one that is marked is where the innermost frame of Python stands."""
+    _close(dump)
+    thread = dump.thread
+    if not source["here"] or thread is None:
+        return
+    at, text = int(source["line"]), SourceLine(int(source["line"]), source["code"].strip())
+    python = next((n for n, frame in enumerate(thread.frames) if frame.kind == "python"), None)
+    if python is None:
+        if not thread.beside:
+            thread.beside, thread.frames = thread.frames, []
+        thread.add(RawFrame("?", "", at), line.number, source=(text,))
+        dump.stacks.last.known["is_python"] = True
+    elif thread.frames[python].line_no in (None, at):
+        thread.frames[python] = replace(thread.frames[python], source=(text,))
 
 
 def _name_headless(dump: _Dump) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from flatline.bundle.facts import LoggedError, process_id
+from flatline.bundle.facts import LoggedError, SourceLine, process_id
 from flatline.texts.stack_lines import RawFrame
 
 from .frames import is_user_file
@@ -29,7 +29,7 @@ _FRAME = re.compile(
     r"(?::(?P<line>\d{1,9}),)? in (?P<name>[^\s(]{1,400})"
 )
 _CELL = re.compile(r"(?:Input In \[\d+\]|Cell In ?\[\d+\]),? (?:line (?P<line>\d{1,9})|in (?P<name>.{1,200}))")
-_ARROW = re.compile(r"-{1,6}> ?(?P<line>\d{1,9})(?:\s|$)")
+_ARROW = re.compile(r"-{1,6}> ?(?P<line>\d{1,9})(?:\s+(?P<code>\S.{0,2000}))?$")
 _CODE = re.compile(r"\d{1,9}(?:\s|$)|\(\.\.\.\)|\.\.\.|[\^~ ]+$")
 _DASHES = re.compile(r"-{20,}$")
 
@@ -39,6 +39,8 @@ class _Reader:
     type: str
     line: int
     frames: list[tuple[RawFrame, int]] = field(default_factory=list)
+    sources: dict[int, SourceLine] = field(default_factory=dict)
+    """Of which of `frames`: the line that an arrow marks."""
     message: str | None = None
     is_done: bool = False
 
@@ -66,9 +68,14 @@ def parse(lines: Lines, start: int) -> Parsed | None:
 def _take(reader: _Reader, line: Line, bare: str) -> bool:
     arrow = _ARROW.match(bare)
     if arrow:
-        if reader.frames and reader.frames[-1][0].line is None:
-            raw, number = reader.frames[-1]
-            reader.frames[-1] = (RawFrame(raw.name, raw.file, int(arrow["line"])), number)
+        if not reader.frames:
+            return True
+        raw, number = reader.frames[-1]
+        at = int(arrow["line"])
+        if raw.line is None:
+            reader.frames[-1] = (RawFrame(raw.name, raw.file, at), number)
+        if arrow["code"] and raw.line in (None, at):
+            reader.sources[len(reader.frames) - 1] = SourceLine(at, arrow["code"])
         return True
     cell, frame = _CELL.match(bare), _FRAME.match(bare)
     if cell:
@@ -97,8 +104,9 @@ def _rows(reader: _Reader, first: Line) -> tuple[object, ...]:
         return (error,)
     stacks = Stacks()
     thread = stacks.process(first).thread(first, name="MainThread", is_main=True)
-    for frame, number in reversed(reader.frames):
-        thread.add(frame, number)
+    for index, (frame, number) in reversed(list(enumerate(reader.frames))):
+        source = reader.sources.get(index)
+        thread.add(frame, number, **({"source": (source,)} if source else {}))
     return (error, *stacks.rows())
 
 

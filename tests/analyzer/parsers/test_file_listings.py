@@ -49,3 +49,21 @@ def test_stat_tells_the_inode_too(folder):
 @pytest.mark.parametrize("text", ["total 12", "File: train.py", "-rw-r--r-- 1 is what it should be", "total 100 steps"])
 def test_what_only_begins_like_one_stays_log(text):
     assert [block.kind for block in blocks_of(text)] == ["log"]
+
+
+@pytest.mark.parametrize(
+    ("bits", "who", "writable"),
+    [
+        ("drwxr-xr-x", "$ ls -ld /c; id -un\n{row}\neve", False),
+        ("drwxrwxrwx", "$ ls -ld /c; id -un\n{row}\neve", True),
+        ("drwxrwxr-x", "$ ls -ld /c; id -un\n{row}\neve", None),
+        ("drwxr-xr-x", "$ whoami\nann\n$ ls -ld /c\n{row}", True),
+        ("drwxr-xr-x", "$ ls -ld /c; id\n{row}\nuid=7(eve) gid=7(eve) groups=7(eve),9(lab)", False),
+        ("drwxrwxr-x", "$ ls -ld /c; id\n{row}\nuid=7(eve) gid=7(eve) groups=7(eve),9(lab)", True),
+        ("drwxr-xr-x", "$ ls -ld /c\n{row}\neve", None),
+    ],
+)
+def test_who_asks_beside_a_listing_may_write_there_or_not(bits, who, writable):
+    text = who.format(row=f"{bits} 2 ann lab 4096 Sep  9 12:40 /c")
+    (row,) = rows_of([row for block in blocks_of(text) for row in block.rows], File)
+    assert (row.writable, row.why_not_writable) == (writable, "mode" if writable is False else None)

@@ -301,6 +301,18 @@ def test_a_backtrace_before_the_list_of_threads_is_of_the_thread_that_the_list_m
     assert [t.is_main for t in of(rows, Thread)] == [True]
 
 
+def test_the_marked_line_of_py_list_is_where_python_stands():
+    text = (
+        "Thread 1 (Thread 0x7fd2b3c4e740 (LWP 13)):\n#0  0x00007f01 in sched_yield () from /lib64/libc.so.6\n"
+        "#1  0x00007f02 in __kmp_acquire_ticket_lock () from /opt/libiomp5.so\n"
+        "(gdb) py-list\n  10    def start():\n >11        child = os.fork()\n  12        return child\n"
+    )
+    frames = of(only(text, "gdb-backtrace").rows, Frame)
+    (python,) = (frame for frame in frames if frame.kind == "python")
+    assert [(line.line, line.text) for line in python.source] == [(11, "child = os.fork()")]
+    assert [f.function for f in frames if f.kind == "native"] == ["sched_yield", "__kmp_acquire_ticket_lock"]
+
+
 def test_a_shortened_head_may_have_the_innermost_frame_behind_it():
     text = 'Thread 7 "python" #0 pthread_mutex_lock () from libc.so.6\n#1  ?? () from libcupti.so.12\nThread 1 "python"\n#0  read ()\n#1  main ()\n'
     rows = only(text, "gdb-backtrace").rows

@@ -131,6 +131,8 @@ def test_a_notebook_s_traceback_is_read():
     frames = [row for row in block.rows if isinstance(row, Frame)]
     assert [(f.function, f.line_no) for f in frames] == [("get", 113), ("_try_get_data", 1120), ("<module>", 3)]
     assert [row.is_main for row in block.rows if isinstance(row, Thread)] == [True]
+    assert [line.line for frame in frames for line in frame.source or ()] == [f.line_no for f in frames if f.source]
+    assert any(f.source for f in frames)
 
 
 def test_an_error_that_python_ignored_ended_nothing() -> None:
