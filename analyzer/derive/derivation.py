@@ -18,6 +18,7 @@ from .evidence import Quotes
 from .liveness import judge_liveness
 from .log_verdict import as_verdict, told_by_texts
 from .logs.facts import add_log_facts
+from .logs.guarded_calls import add_guards
 from .logs.reading import LogText, read_logs
 from .logs.repeats import repeating
 from .scene import Scene, host_of_id
@@ -103,6 +104,7 @@ def derive(case: Case, text_of: Callable[[Log], str] | None = None) -> Derived:
     store = case.store
     texts = read_logs(store.rows("logs"), text_of or partial(log_text, case))
     add_log_facts(store, texts)
+    add_guards(store, texts)
     scene = Scene(store, repeating(texts))
     judge_liveness(scene)
     tell_doings(scene)

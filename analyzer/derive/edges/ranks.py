@@ -14,7 +14,10 @@ from ..known import known_wait
 from ..scene import Scene, innermost_user, is_user, place
 from .draw import edge
 
-RANK_CONDITION = re.compile(r"(?:el)?if\b.*(\brank|rank\b|_rank|is_main|is_master|main_process|is_primary|is_chief)")
+RANK_CONDITION = re.compile(
+    r"(?:(?:el)?if\b|@).*(\brank|rank\b|_rank|RANK|is_main|is_master|main_process|is_primary|is_chief|process_index|master|"
+    r"main_proc\b|_zero)"
+)
 POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
 
