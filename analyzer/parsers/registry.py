@@ -44,6 +44,7 @@ from . import (
     schedulers,
     services,
     sockets,
+    stack_in_line,
     strace,
     tracebacks,
     unanswered,
@@ -51,6 +52,7 @@ from . import (
 from .interface import Parser
 
 PARSERS: tuple[Parser, ...] = (
+    *stack_in_line.PARSERS,
     *pyspy_text.PARSERS,
     *pyspy_json.PARSERS,
     *pyspy_top.PARSERS,
