@@ -25,6 +25,8 @@ MAX_UNKNOWN_ROWS = 5
 """Of rows that may or may not fit, this many are followed further."""
 FEW_ROWS = 32
 """So many are looked at one by one; of more those that cannot fit are left out first."""
+PART = 1_000
+"""So many are sifted at once."""
 MAX_SHOWN = 3
 """Of rows that are counted, this many are evidence."""
 
@@ -170,6 +172,8 @@ class Solver:
         return self._enough if search.least is not None or search.share is not None else None
 
     def _rows(self, search: Search, so_far: Match, *, guess: bool) -> Iterator[Match]:
+        if any(self._is_hopeless(condition, guess=guess) for condition in search.nested):
+            return
         unknown = 0
         for row in self._candidates(search, so_far.bindings, guess=guess):
             match = self._fits(search, row, so_far)
@@ -181,6 +185,20 @@ class Solver:
             yield from self._solve(search.nested, match, guess=guess)
         if guess and self._is_blind(search, so_far.bindings):
             yield self._bound(search, so_far, Absent(search.table), None, {_stored(search.table)})
+
+    def _is_hopeless(self, condition: Condition, *, guess: bool) -> bool:
+        """Whether a condition can hold for no row that it may be asked about: one of its tests, which depends on
+        nothing, lets no row of the table pass. Asked once, that spares asking 25,000 threads in turn."""
+        if isinstance(condition, Choice):
+            hopeless = (self._is_hopeless(branch, guess=guess) for branch in condition.branches)
+            return any(hopeless) if condition.all_of else all(hopeless)
+        if self._answer_for(condition) is not None or condition.table == LOG_TABLE:
+            return False
+        if guess and not self._index.collected(condition.table):
+            return False
+        alone = (test for test in condition.tests if not test.references)
+        passing = (self._index.passing(condition.table, test) for test in alone)
+        return any(not true and not (guess and unknown) for true, unknown in passing)
 
     def _is_blind(self, search: Search, bindings: Bindings) -> bool:
         """Whether rows may exist that nobody could see."""
@@ -316,10 +334,16 @@ class Solver:
             if len(narrowed[0]) + len(narrowed[1]) * guess < len(true) + len(unknown) * guess:
                 true, unknown = narrowed
         rows = [*true, *unknown] if guess else true
-        for test in search.tests if len(rows) >= FEW_ROWS else ():
-            if not test.references:
-                rows = self._index.sifted(search.table, test, rows, guess=guess)
-        return iter(rows)
+        return self._sifted(search, rows, guess=guess) if len(rows) >= FEW_ROWS else iter(rows)
+
+    def _sifted(self, search: Search, rows: Sequence[Any], *, guess: bool) -> Iterator[Any]:
+        """Those that the tests without references let pass, part by part: often the first few are enough."""
+        alone = [test for test in search.tests if not test.references]
+        for start in range(0, len(rows), PART):
+            part = rows[start : start + PART]
+            for test in alone:
+                part = self._index.sifted(search.table, test, part, guess=guess)
+            yield from part
 
     def _lines(self, search: Search, bindings: Bindings) -> Sequence[Any]:
         if search.pattern is not None and search.order is not None:

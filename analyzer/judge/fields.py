@@ -20,12 +20,21 @@ _NODE_KINDS = ("thread:", "process:", "file:", "mount:", "lock:")
 
 
 def _code(frame: Frame) -> str | None:
+    if not frame.source:
+        return None
     return next((line.text.strip() for line in frame.source if line.line == frame.line_no), None)
 
 
 def _scope(frame: Frame) -> str | None:
     """The class, or the namespace, of a function of C++ or Rust; without what its templates were given."""
-    name = frame.function.partition("(")[0].partition("<")[0] if frame.kind == "native" else ""
+    if frame.kind != "native":
+        return None
+    name, depth = "", 0
+    for sign in frame.function.replace("(anonymous namespace)::", ""):
+        if sign == "(" and not depth:
+            break
+        depth += (sign == "<") - (sign == ">" and depth > 0)
+        name += sign if not depth and sign != ">" else ""
     return name.rpartition("::")[0] or None
 
 
@@ -48,7 +57,7 @@ _ASKS = re.compile(
 
 
 def _prompt(frame: Frame) -> str | None:
-    found = _ASKS.search(_code(frame) or "")
+    found = _ASKS.search(_code(frame) or "") if frame.source else None
     if found is None:
         return None
     literal = found["text"]
@@ -76,6 +85,9 @@ VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
 """table -> field -> function; ``frames.code`` is the text of the frame's own line, ``frames.prompt`` what that line
 asks a person, where it stands there: ``input("Go on? ")``, ``frames.scope`` of ``pool::Queue::pop`` is ``pool::Queue``;
 shares go from 0 to 1."""
+
+NEEDED: Mapping[tuple[str, str], str] = {("frames", "code"): "source", ("frames", "prompt"): "source"}
+"""(table, field) -> the attribute without which the worked-out field is unknown: most rows need not be asked."""
 
 _VIRTUAL_BY_TYPE = {TABLES[table]: functions for table, functions in VIRTUAL.items()}
 

@@ -6,14 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from operator import attrgetter
+from operator import attrgetter, not_
 from typing import Any, Protocol
 
 from flatline.bundle.facts import Frame
 
 from ..frames import TOLD, Frames
 from .conditions import FieldTest
-from .fields import is_plain, plain_node, value_of
+from .fields import NEEDED, is_plain, plain_node, value_of
 from .logs import LogSearch, LogText
 from .stack import StackPattern
 from .stacks import Stacks
@@ -170,6 +170,10 @@ class FactIndex:
     def _grouped(self, table: str, field: str) -> Mapping[Any, Rows]:
         """Rows by the value of a field; "unknown" is None."""
         rows = self.rows(table)
+        if (table, field) in NEEDED:
+            return self._grouped_where(table, field, NEEDED[table, field])
+        if (table, field) == ("frames", "scope"):
+            return self._scopes()
         if not rows or not is_plain(type(rows[0]), field):
             return _by_value(rows, (value_of(row, field) for row in rows))
         together = field in _TOGETHER
@@ -178,6 +182,24 @@ class FactIndex:
             return groups
         known = {value: having for value, having in groups.items() if value not in (None, "unknown")}
         return {**known, None: [*groups.get(None, ()), *groups["unknown"]]}
+
+    def _grouped_where(self, table: str, field: str, needed: str) -> Mapping[Any, Rows]:
+        rows = self.rows(table)
+        has = list(map(bool, map(attrgetter(needed), rows)))
+        told = list(compress(rows, has))
+        groups = _by_value(told, [value_of(row, field) for row in told])
+        without = list(compress(rows, map(not_, has)))
+        return {**groups, None: [*groups.get(None, ()), *without]} if without else groups
+
+    def _scopes(self) -> Mapping[Any, Rows]:
+        """Of frames: only names with a ``::`` have a scope, and there are few names."""
+        groups: defaultdict[Any, list[Any]] = defaultdict(list)
+        for function, rows in self._values("frames", "function").items():
+            if "::" not in (function or ""):
+                groups[None] += rows
+            for row in rows if "::" in (function or "") else ():
+                groups[value_of(row, "scope")].append(row)
+        return dict(groups)
 
     def _nodes(self, table: str, field: str) -> Mapping[Any, Rows]:
         if (table, field) not in self._by_node:

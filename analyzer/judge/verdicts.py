@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -120,20 +122,33 @@ def judge(rules: Iterable[LoadedRule], index: FactIndex, scope: Scope | None = N
     """Evaluate every rule, then settle who explains whom. One broken rule does not cost the others' answers."""
     scope, judgement, rules = scope or Scope(), Judgement(), list(rules)
     index.logs.expect(pattern for rule in rules for pattern in rule.patterns)
-    for rule in rules:
-        if rule.model.status == "deprecated":
-            continue
-        try:
-            outcome = judge_rule(rule, index)
-        except Exception as error:  # noqa: BLE001  a fault in one rule must not cost the report
-            judgement.broken.append((rule, f"{type(error).__name__}: {error}"))
-            continue
-        if isinstance(outcome, Fired):
-            judgement.fired.append(_placed(outcome, scope))
-        elif isinstance(outcome, Undecided):
-            judgement.undecided.append(outcome)
+    with _without_collector():
+        for rule in rules:
+            if rule.model.status == "deprecated":
+                continue
+            try:
+                outcome = judge_rule(rule, index)
+            except Exception as error:  # noqa: BLE001  a fault in one rule must not cost the report
+                judgement.broken.append((rule, f"{type(error).__name__}: {error}"))
+                continue
+            if isinstance(outcome, Fired):
+                judgement.fired.append(_placed(outcome, scope))
+            elif isinstance(outcome, Undecided):
+                judgement.undecided.append(outcome)
     judgement.undecided.sort(key=lambda undecided: (-undecided.seen, undecided.rule.id))
     return replace(judgement, fired=settle(judgement.fired))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Python's collector would walk millions of facts again and again; judging makes no cycles for it to find."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def judge_rule(rule: LoadedRule, index: FactIndex) -> Fired | Undecided | None:
