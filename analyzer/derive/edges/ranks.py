@@ -18,6 +18,10 @@ RANK_CONDITION = re.compile(
     r"(?:(?:el)?if\b|@).*(\brank|rank\b|_rank|RANK|is_main|is_master|main_process|is_primary|is_chief|process_index|master|"
     r"main_proc\b|_zero)"
 )
+ONE_LINE = re.compile(rf"{RANK_CONDITION.pattern}[^:]*:(?=\s*[^\s#])")
+"""The condition and the call in one line: ``if rank == 0: validate(model)``."""
+ONLY_FIRST = ("rank_zero.py",)
+"""Wrappers of functions that Lightning calls on rank 0 alone."""
 POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
 
@@ -56,9 +60,14 @@ def find_collective(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
 
 def _condition(scene: Scene, thread: Thread) -> str:
     """``if rank == 0:``, when the job's own code calls the collective under one that asks which rank it is."""
-    own = (frame for frame in scene.stack(thread.id) if is_user(frame))
+    stack = scene.stack(thread.id)
+    own = [frame for frame in stack if is_user(frame)]
     lines = (line.text.strip() for frame in own for line in reversed(frame.enclosing))
-    return next((line for line in lines if RANK_CONDITION.match(line)), "")
+    within = (line.text.strip() for frame in own for line in frame.source if line.line == frame.line_no)
+    found = next((line for line in lines if RANK_CONDITION.match(line)), "")
+    found = found or next((match[0].strip() for line in within if (match := ONE_LINE.match(line))), "")
+    wrapped = any((frame.file or "").endswith(ONLY_FIRST) for frame in stack)
+    return found or ("@rank_zero_only" if wrapped else "")
 
 
 def _world(scene: Scene, thread: Thread) -> tuple[str | None, ...]:
