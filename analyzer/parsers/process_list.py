@@ -74,6 +74,10 @@ _SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
         rf"{_STATE}\s+{_NUMBER}\s+{_NUMBER}\s+(?:/|\[[\w/:.-]{{1,30}}\]$)",
     ),
     (
+        ("PID", "PPID", "STAT", "COMMAND", "WCHAN"),
+        rf"{_NUMBER}\s+{_NUMBER}\s+{_STATE}\s+\S{{1,40}}\s+(?:[a-z_][\w.]{{2,40}}|-|0)$",
+    ),
+    (
         ("PID", "COMMAND"),
         rf"{_NUMBER}\s+[| ]{{0,200}}\\_ \S",
     ),

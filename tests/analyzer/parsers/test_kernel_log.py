@@ -149,6 +149,7 @@ def test_where_the_kill_itself_is_cut_off_somebody_still_asked_for_it():
     [
         ("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!", "gpu-driver"),
         ("amdgpu 0000:03:00.0: amdgpu: 2 uncorrectable hardware errors detected in umc block", "gpu-driver"),
+        ("NVRM: _issueRpcAndWait: rpcSendMessage failed with status 0x00000065 for fn 76!", "gpu-driver"),
         ("habanalabs 0000:b3:00.0: Heartbeat with device failed!", "gpu-driver"),
         ("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x62:0x40:2393)", "gpu-driver"),
         ("NVRM: API mismatch: the client has the version 535.1, but this kernel module has 550.2", "gpu-driver"),

@@ -191,5 +191,14 @@ def test_rows_whose_headline_was_filtered_away_are_read_by_the_format_that_was_a
     assert [(row.pid, row.state, row.wchan) for row in rows] == [(712, "D", "nfs_wait_bit_killable")]
 
 
+def test_a_name_and_what_the_kernel_waits_in_at_the_end_of_a_row():
+    text = "  900   1 S    torchrun   do_wait\n  904 900 D    python3    os_acquire_rwlock_write\n  905 900 Z    python3    -\n"
+    rows = rows_of(only(text, "ps"), Thread)
+    assert [(row.pid, row.state, row.wchan) for row in rows][:2] == [
+        (900, "S", "do_wait"),
+        (904, "D", "os_acquire_rwlock_write"),
+    ]
+
+
 def test_what_a_filter_left_of_another_format_is_not_taken_for_rows():
     assert [block.kind for block in blocks_of("$ ps -o pid,stat,cmd -p 9\nnothing to see\n")] == ["prompt", "log"]
