@@ -25,6 +25,9 @@ COLLECTIVES = (
 WAITS: tuple[KnownWait, ...] = (
     KnownWait("torch/distributed/distributed_c10d.py", COLLECTIVES, "collective", "ranks",
               "waits in {op} for the other ranks", burns_cpu=True),
+    KnownWait("torch/nn/parallel/distributed.py",
+              ("_distributed_broadcast_coalesced", "_sync_module_states", "_verify_params_across_processes"),
+              "collective", "ranks", "waits in {op} for the other ranks", burns_cpu=True),
     KnownWait("torch/distributed/distributed_c10d.py", ("wait",), "collective", "ranks",
               "waits for a collective to end", burns_cpu=True),
     KnownWait("torch/distributed/distributed_c10d.py",
