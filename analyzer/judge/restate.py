@@ -12,6 +12,8 @@ from .verdicts import Fired
 
 IMPLIED_AT_MOST = 0.7
 """How sure a verdict is that only follows from a cause."""
+SEEN_AT_MOST = 0.6
+"""How sure texts are at most that a job waits, where only a look or a line of a log tells it."""
 LIKELY = 0.7
 """A verdict is not changed by less."""
 REPLACES: Mapping[Restated, frozenset[VerdictState]] = {  # what moves is seen, and needs nobody to say so
@@ -41,10 +43,14 @@ def implied(verdict: Verdict, findings: Sequence[Finding], causes: Mapping[str, 
 
     For texts that somebody has pasted: a stack in a mutex shows no time, and a cause says what becomes of it.
     """
-    if verdict.state != "unknown":
-        return verdict
     named = next((finding for finding in findings if finding.role == "root-cause"), None)
     leaves = causes[named.cause].leaves if named is not None and named.cause in causes else None
+    if verdict.state == "waiting" and verdict.confidence <= SEEN_AT_MOST and verdict.by_design is None:
+        # That somebody waits is seen; that nothing will end it, only the cause can say.
+        if leaves != "hung":
+            return verdict
+    elif verdict.state != "unknown":
+        return verdict
     if named is not None and leaves is not None:
         sure = round(min(named.confidence, IMPLIED_AT_MOST), 2)
         return _changed(verdict, leaves, sure, f"that follows from the cause: {named.title}")

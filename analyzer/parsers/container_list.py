@@ -13,7 +13,8 @@ import re
 
 from flatline.bundle.facts import Scheduler
 
-from .interface import Line, Lines, Parsed, Parser
+from .interface import Line, Lines, Parsed, Parser, any_of
+from .prompts import command_before
 from .spans import rows_of
 
 _COLUMNS = (
@@ -26,6 +27,12 @@ _STATUS = re.compile(
     r"(?P<what>Up|Exited|Created|Restarting|Removal In Progress|Dead|Paused|Stopping|Initialized|Configured|Stopped)\b"
     r"(?: \((?P<code>\d{1,3})\))?(?P<rest>.{0,200})$"
 )
+_ROW = re.compile(
+    r"(?P<name>[\w][\w.-]{1,127})(?:\t| {2,}).{0,300}?\b(?P<status>Up (?:\d{1,4}|About|Less) \S.{0,60}"
+    r"|Exited \(\d{1,3}\) .{1,40}|Restarting \(\d{1,3}\) .{1,40}|Created|Dead|Paused)(?:(?:\t| {2,}).{0,200})?$"
+)
+"""A row of columns that ``--format`` chose, without a headline: the name comes first."""
+_CHOSEN = re.compile(r"(?:docker|podman|nerdctl)(?: container)? (?:ps|ls)\b.{0,200}--format")
 _WORD = {"Up": "running", "Removal In Progress": "removing"}
 
 
@@ -41,16 +48,38 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     return Parsed(max(end, start + 1), tuple(rows), about=f"{len(rows)} containers")
 
 
+def parse_chosen(lines: Lines, start: int) -> Parsed | None:
+    """What ``docker ps --format`` printed, where the command stands above."""
+    asked = command_before(lines, start)
+    if asked is None or not _CHOSEN.match(asked.text):
+        return None
+    end, rows = rows_of(lines, start, _chosen)
+    return Parsed(end, tuple(rows), about=f"{len(rows)} containers") if rows else None
+
+
+def _chosen(line: Line) -> Scheduler | None:
+    found = _ROW.match(line.text.strip())
+    status = _STATUS.match(found["status"]) if found else None
+    return _row(found["name"], found["status"], status, line) if found and status else None
+
+
 def _listed(line: Line, spans: dict[str, slice]) -> Scheduler | None:
     row = {name: line.text[place].strip() for name, place in spans.items()}
     found = _STATUS.match(row["STATUS"])
     name = row.get("NAMES") or row.get("CONTAINER ID")
     if found is None or not name:
         return None
+    return _row(name, row["STATUS"], found, line)
+
+
+def _row(name: str, status: str, found: re.Match[str], line: Line) -> Scheduler:
     state = _WORD.get(found["what"], found["what"].lower())
     state = "paused" if "(Paused)" in found["rest"] else state
     is_well = state == "running" and "(unhealthy)" not in found["rest"]
-    return Scheduler("other", name, state, None if is_well else row["STATUS"], source="tool", line=line.number)
+    return Scheduler("other", name, state, None if is_well else status, source="tool", line=line.number)
 
 
-PARSERS = (Parser("container-list", _HEAD, parse),)
+PARSERS = (
+    Parser("container-list", _HEAD, parse),
+    Parser("container-list-chosen", any_of(_ROW), parse_chosen),
+)

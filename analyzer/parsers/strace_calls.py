@@ -122,7 +122,7 @@ def split(text: str) -> tuple[str, ...]:
 
 def is_whole(text: str) -> bool:
     """Whether the last argument is printed to its end: strace stops behind one when the call does not return."""
-    plain = re.sub(r'"(?:[^"\\\\]|\\\\.)*"(?:\\.\\.\\.)?', "", text[:MAX_ARGUMENTS])
+    plain = re.sub(r'"(?:[^"\\]|\\.)*"(?:\.\.\.)?', "", text[:MAX_ARGUMENTS])
     balanced = all(plain.count(opening) == plain.count(closing) for opening, closing in ("()", "[]", "{}"))
     return balanced and '"' not in plain and not plain.rstrip().endswith(("|", "=", "_"))
 

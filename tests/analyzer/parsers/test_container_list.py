@@ -31,3 +31,12 @@ def test_a_headline_alone_is_a_list_of_nothing():
 def test_a_table_of_something_else_is_none():
     text = "NAME    STATUS   AGE\nnode-1  Ready    3d\n"
     assert "container-list" not in {block.kind for block in blocks_of(text)}
+
+
+def test_columns_that_were_chosen_are_read_where_the_command_stands_above():
+    asked = "$ docker ps -a --format '{{.Names}}\\t{{.Image}}\\t{{.Status}}'\n"
+    rows = "store   lab/store:2   Up 3 days (healthy)\nlearn   lab/learn:7   Created\n"
+    blocks = [block for block in blocks_of(asked + rows) if block.kind == "container-list-chosen"]
+    found = [(row.job, row.state) for row in rows_of(blocks[0], Scheduler)]
+    assert found == [("store", "running"), ("learn", "created")]
+    assert "container-list-chosen" not in {block.kind for block in blocks_of(rows)}

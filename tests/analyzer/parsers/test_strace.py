@@ -196,3 +196,8 @@ def test_a_connection_that_nobody_answers_is_told_with_its_address(strace):
 
 def test_the_lines_of_a_trace_stay_in_the_log():
     assert only("flock(5, LOCK_EX|LOCK_NB)   = -1 ENOLCK (No locks available)\nclose(5) = 0\n", "strace").is_log
+
+
+def test_a_write_whose_text_holds_escapes_and_is_shortened_is_waited_in():
+    thread = waiting('write(1, "step 7 loss 2.5\\nstep"..., 4096')
+    assert (thread.syscall.name, thread.syscall.fd) == ("write", 1)
