@@ -133,3 +133,15 @@ def test_a_pasted_stack_says_how_a_job_is_by_its_cause_or_weakly_by_where_it_sta
         verdict = analyze(case).verdict
     assert verdict.state == state, verdict
     assert verdict.confidence <= 0.7
+
+
+def test_a_look_shows_a_wait_and_the_cause_that_nothing_will_end_it(tmp_path):
+    (tmp_path / "log.txt").write_text(CHILD_SLEEPS)
+    with open_case([tmp_path / "log.txt"]) as case:
+        assert analyze(case).verdict.state == "waiting"
+    (tmp_path / "ps.txt").write_text("PID PPID STAT COMMAND\n  71    1 T    python fit.py\n")
+    with open_case([tmp_path / "log.txt", tmp_path / "ps.txt"]) as case:
+        assert analyze(case).verdict.state == "hung"
+
+
+CHILD_SLEEPS = "strace: Process 71 attached\nclock_nanosleep(CLOCK_REALTIME, 0, {tv_sec=5, tv_nsec=0}, \n"
