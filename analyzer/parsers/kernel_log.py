@@ -29,6 +29,8 @@ _BEGINS = re.compile(
     r"|Lustre(?:Error)?: \d"
     r"|NVRM: |INFO: task .{1,16}:\d{1,9} blocked |(?:Memory cgroup out|Out) of memory: Kill|oom-kill:constraint="
     r"|.{1,16} invoked oom-killer: |(?:nfs\d?|lockd): server \S{1,255} (?:not responding|OK)"
+    r"|rcu: INFO: rcu|BUG: (?:unable to handle|kernel NULL)|CIFS:? VFS: |(?:lib)?ceph: (?:mds|osd|mon)\d"
+    r"|habanalabs [0-9a-f]{4}:"
     r"|(?:watchdog: )?BUG: soft lockup - |\S{1,16}\[\d{1,9}\]: segfault at |traps: \S{1,16}\[\d{1,9}\] "
     r"|(?:Buffer )?I/O error,? (?:on )?dev |amdgpu [0-9a-f]{4}:|mlx5_core [0-9a-f]{4}:|task:\S{1,16}\s+state:[A-Z] "
 )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flatline.bundle.facts import Host, Process, Thread
+from flatline.bundle.facts import Host, Process, Thread, process_id
 
 from .columns import split_row
 from .interface import HOST, LOOKAHEAD, Line, Lines, Parsed, Parser
@@ -99,6 +99,7 @@ _KEYWORDS = {
 _FORMAT = re.compile(
     r"\s(?:-?[a-zA-Z]*o|--format)[ =]?['\"]?(?P<format>[a-z%][a-z%_]*[=:,][\w%:,= -]{0,300}?)['\"]?(?=\s*[|;>]|\s+-|$)"
 )
+_COUNT = re.compile(r"^ps\s(?:.{0,60}\s)?-o ?nlwp=?(?:\s|$)")
 _TOP = re.compile(r"top - \d\d:\d\d:\d\d up .{1,60}load average: \d")
 _SUMMARY = re.compile(r"(?:Tasks|Threads|%?Cpu\(s\)|%Cpu\d+ ?|[KMGTP]iB (?:Mem|Swap)|Mem|Swap) ?: ")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
@@ -171,6 +172,8 @@ def parse_ps(lines: Lines, start: int) -> Parsed | None:
 def parse_asked(lines: Lines, start: int) -> Parsed | None:
     """The prompt with ``ps -o FORMAT``, and rows below it that have lost their headline."""
     command = command_in(lines[start].bare)
+    if command is not None and _COUNT.search(command.text):
+        return _count_of(lines, start + 1, command.text)
     asked = _FORMAT.search(command.text) if command and re.match(r"(?:watch .{0,20})?ps\b", command.text) else None
     if command is None or asked is None:
         return None
@@ -180,6 +183,17 @@ def parse_asked(lines: Lines, start: int) -> Parsed | None:
     if first is None or not {"PID", "LWP", "TID"} & set(columns) or _HEAD.match(lines[first].bare):
         return None
     return _rows_of(lines, first, columns, lambda bare: _row_of(bare, columns))
+
+
+def _count_of(lines: Lines, first: int, command: str) -> Parsed | None:
+    """The one number that ``ps -o nlwp= -p PID`` gives, with or without its headline."""
+    asked = re.search(r"(?:-p ?|--pid[ =]| )(\d{1,9})\b", command)
+    at = first + (first < len(lines) and lines[first].bare == "NLWP")
+    if asked is None or at >= len(lines) or not re.fullmatch(r"\d{1,6}", lines[at].bare):
+        return None
+    pid, count = int(asked[1]), int(lines[at].bare)
+    row = Process(process_id(pid, HOST), HOST, pid, threads_total=count, line=lines[at].number)
+    return Parsed(at + 1, (row,), about=f"{count} threads of pid {pid}")
 
 
 def _row_of(bare: str, columns: tuple[str, ...]) -> Mapping[str, str] | None:
@@ -297,5 +311,5 @@ _BEGINS = re.compile(f"{_HEAD.pattern}|" + "|".join(pattern for _, pattern in _S
 PARSERS = (
     Parser("top", _TOP, parse_top),
     Parser("ps", _BEGINS, parse_ps),
-    Parser("ps", re.compile(r".{0,400}\bps\s.{0,200}[a-z]o[ =]?['\"]?[a-z%]"), parse_asked),
+    Parser("ps", re.compile(r".{0,400}\bps\s.{0,200}[-a-z]o[ =]?['\"]?[a-z%]"), parse_asked),
 )

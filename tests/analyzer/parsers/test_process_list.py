@@ -202,3 +202,11 @@ def test_a_name_and_what_the_kernel_waits_in_at_the_end_of_a_row():
 
 def test_what_a_filter_left_of_another_format_is_not_taken_for_rows():
     assert [block.kind for block in blocks_of("$ ps -o pid,stat,cmd -p 9\nnothing to see\n")] == ["prompt", "log"]
+
+
+@pytest.mark.parametrize(
+    "text", ["$ ps -o nlwp= -p 31\n 260\n", "$ ps -o nlwp -p 31\nNLWP\n 260\n", "me@n1:~$ ps -o nlwp 31\nNLWP\n 260\n"]
+)
+def test_how_many_threads_one_process_has(text):
+    rows = rows_of([row for block in blocks_of(text) for row in block.rows], Process)
+    assert [(row.pid, row.threads_total) for row in rows if row.threads_total] == [(31, 260)]
