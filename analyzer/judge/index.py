@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from operator import attrgetter, not_
+from operator import attrgetter
 from typing import Any, Protocol
 
 from flatline.bundle.facts import Frame
@@ -185,21 +185,18 @@ class FactIndex:
 
     def _grouped_where(self, table: str, field: str, needed: str) -> Mapping[Any, Rows]:
         rows = self.rows(table)
-        has = list(map(bool, map(attrgetter(needed), rows)))
-        told = list(compress(rows, has))
+        if not any(map(attrgetter(needed), rows)):
+            return {None: rows}
+        told = [row for row in rows if getattr(row, needed)]
         groups = _by_value(told, [value_of(row, field) for row in told])
-        without = list(compress(rows, map(not_, has)))
-        return {**groups, None: [*groups.get(None, ()), *without]} if without else groups
+        return {**groups, None: [*groups.get(None, ()), *(row for row in rows if not getattr(row, needed))]}
 
     def _scopes(self) -> Mapping[Any, Rows]:
         """Of frames: only names with a ``::`` have a scope, and there are few names."""
-        groups: defaultdict[Any, list[Any]] = defaultdict(list)
-        for function, rows in self._values("frames", "function").items():
-            if "::" not in (function or ""):
-                groups[None] += rows
-            for row in rows if "::" in (function or "") else ():
-                groups[value_of(row, "scope")].append(row)
-        return dict(groups)
+        rows, names = self.rows("frames"), self._numbers("frames", "function")
+        if not any("::" in name for name in names if name):
+            return {None: rows}
+        return _by_value(rows, [value_of(row, "scope") for row in rows])
 
     def _nodes(self, table: str, field: str) -> Mapping[Any, Rows]:
         if (table, field) not in self._by_node:

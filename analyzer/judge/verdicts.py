@@ -141,14 +141,17 @@ def judge(rules: Iterable[LoadedRule], index: FactIndex, scope: Scope | None = N
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Python's collector would walk millions of facts again and again; judging makes no cycles for it to find."""
-    was_on = gc.isenabled()
+    """Python's collector would walk millions of facts again and again: they are put aside, and put back after."""
+    if gc.get_freeze_count() or not gc.isenabled():
+        yield  # somebody else has seen to it, and will want it so
+        return
+    gc.freeze()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        gc.enable()
+        gc.unfreeze()
 
 
 def judge_rule(rule: LoadedRule, index: FactIndex) -> Fired | Undecided | None:
