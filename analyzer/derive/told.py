@@ -81,8 +81,9 @@ def starts_told(
             programs.setdefault((row.host, row.argv), []).append(row)
     for rows in programs.values():
         threaded = [row for row in rows if row.threads_total != 1 and row.state not in ("Z", "X")]
+        pids = {row.pid for row in rows}
         for row in rows:
-            copied = row.ppid in {other.pid for other in rows}
+            copied = row.ppid in pids
             beside = row.ppid is None and row.threads_total == 1 and len(threaded) == 1
             if row.start_method == "unknown" and row.id not in told and (copied or beside):
                 yield replace(row, start_method="fork", ppid=row.ppid or threaded[0].pid)

@@ -44,7 +44,8 @@ def _with_use(limits: Sequence[Limit]) -> dict[str, list[Limit]]:
     whole = [row for row in limits if row.soft is not None or row.unlimited]
     met = {(row.process, row.name) for row in whole}
     rows = [replace(row, used=used.get((row.process, row.name), row.used)) for row in whole]
-    rows += [row for row in limits if row not in whole and (row.used is None or (row.process, row.name) not in met)]
+    rows += [row for row in limits if row.soft is None and not row.unlimited
+             and (row.used is None or (row.process, row.name) not in met)]  # fmt: skip
     return {"limits": rows} if rows else {}
 
 

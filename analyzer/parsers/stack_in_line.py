@@ -20,7 +20,7 @@ from .stacks import Stacks
 MAX_LINES = 256
 _INWARD = r"<-{1,2}|←|⟵|<=|\s<\s"
 _OUTWARD = r"-{1,2}>|→|⟶|=>|\s>\s|»"
-_ARROW = re.compile(rf"\s*(?:{_INWARD}|{_OUTWARD})\s*")
+_ARROW = re.compile(rf"(?:(?<!\s)\s+)?(?:{_INWARD}|{_OUTWARD})\s*")
 _POINTS_OUT = re.compile(_INWARD)
 _PLACE = r"(?P<file>[^\s():,|]{1,300}\.pyx?)(?::(?P<line>\d{1,7}))?"
 _NAME = r"(?:<\w{1,30}>|[A-Za-z_][\w.]{0,120}(?:\.<locals>[\w.]{1,60})?)(?:\(\))?"
@@ -97,12 +97,13 @@ def _chain(lines: Lines, at: int) -> tuple[_Chain | None, int]:
 
 def _split(text: str) -> tuple[str, str]:
     """What stands before the stack, and the stack."""
-    for found in _HEAD.finditer(text):
-        rest = text[found.end() :]
-        first = _ARROW.split(rest, maxsplit=1)[0].strip(" `")
-        if found.start() == 0 and (not rest or _frame(first) is not None) and _frame(found["head"].strip()) is None:
-            return found["head"], rest
-        break
+    found = _HEAD.match(text)
+    if found is None:
+        return "", text
+    rest = text[found.end() :]
+    first = _ARROW.split(rest, maxsplit=1)[0].strip(" `")
+    if (not rest or _frame(first) is not None) and _frame(found["head"].strip()) is None:
+        return found["head"], rest
     return "", text
 
 

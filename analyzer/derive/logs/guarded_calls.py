@@ -23,8 +23,9 @@ _WHO = (
 _CONDITION = re.compile(rf"(?P<indent>\s*)(?:el)?if\b(?=.{{0,160}}(?:{_WHO})).{{1,160}}?:(?:\s*#.*)?(?P<rest>\s.*)?$")
 _DECORATOR = re.compile(r"(?P<indent>\s*)@[\w.]*(?:rank_?zero|rank_?0|main_process|master|main_rank)\w*(?:\(\))?\s*$")
 _DEFINED = re.compile(r"\s*(?:async )?def (?P<name>\w+)\(")
-_CALL = re.compile(r"([A-Za-z_]\w*)\s?\(")
+_CALL = re.compile(r"(?<!\w)([A-Za-z_]\w*)\s?\(")
 _LEAVES = re.compile(r"\s*(?:return\b|continue\b|break\b|exit\(|sys\.exit\(|raise SystemExit)")
+_ELSE = re.compile(r"(?:else|elif)\b")
 _NUMBER = re.compile(r"^\s{0,6}\d{1,6}(?::|\s?\||\s?│|(?=\s{2}))")
 _NO_CODE = re.compile(r"\.py:\d|File \"|^\s*\d+[:/]\d|\[\d{4}-")
 _COMMON = re.compile(
@@ -154,8 +155,8 @@ def _beside(code: Sequence[tuple[int, str]], at: int, indent: str) -> Iterator[t
 
 
 def _has_else(code: Sequence[tuple[int, str]], at: int, indent: str) -> bool:
-    after = next((line for _, line in code[at + 1 :] if line.strip()), "")
-    return bool(re.match(rf"{indent}(?:else|elif)\b", after))
+    after = next((code[place][1] for place in range(at + 1, len(code)) if code[place][1].strip()), "")
+    return after.startswith(indent) and bool(_ELSE.match(after, len(indent)))
 
 
 def _indent(text: str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from flatline.analyzer.derive.logs.guarded_calls import guards_of
 
@@ -71,3 +73,10 @@ def test_which_rank_a_condition_admits(condition: str, rank: int | None, admits:
     if "return" not in condition:
         found = guards_of([(1, condition), (2, "    dist.barrier()")])
     assert found["barrier"].admits(rank) is admits
+
+
+def test_a_line_of_one_endless_word_costs_what_it_is_long() -> None:
+    code = [(1, "if rank == 0:"), (2, "    barrier()"), (3, "A" * 65536)]
+    begin = time.process_time()
+    assert set(guards_of(code)) == {"barrier"}
+    assert time.process_time() - begin < 8, "some milliseconds where nothing else runs; quadratic would be a minute"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from flatline.analyzer.intake.cleaning import clean
 from flatline.analyzer.parsers.interface import Parsed
@@ -63,3 +65,12 @@ def test_a_place_is_read_from_either_side_of_the_name() -> None:
 )
 def test_other_arrows_are_no_stack(text: str) -> None:
     assert read(text) is None
+
+
+def test_blanks_between_two_frames_cost_what_they_are_long() -> None:
+    begin = time.process_time()
+    assert stacks(f"barrier (a.py:1) <-{' ' * 30000}save (fit.py:20) <- main (fit.py:31){' ' * 30000}<- cli") == [
+        (None, ["barrier", "save", "main", "cli"])
+    ]
+    assert read(f"main (a.py:1) -> {' ' * 60000}b (c.py:3) x") is None
+    assert time.process_time() - begin < 8, "some milliseconds where nothing else runs; quadratic would be a minute"
