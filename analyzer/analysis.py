@@ -12,7 +12,7 @@ from flatline.bundle.facts import MissingFact
 from .case import Case, OpenedBundle, whole_log
 from .derive import Derived, derive
 from .derive.looks import told_by_stacks
-from .findings import NO_EVIDENCE, NO_RULE, Finding, Recognised, Report, ReportBundle, ReportGap, Verdict
+from .findings import AS_GIVEN, NO_EVIDENCE, NO_RULE, Finding, Recognised, Report, ReportBundle, ReportGap, Verdict
 from .intake.assemble import PastedReader
 from .intake.assemble import Recognised as Block
 from .judge.asking import asked, request
@@ -166,4 +166,6 @@ def _bundle(bundle: OpenedBundle) -> ReportBundle:
     manifest = bundle.manifest
     names = ("label", "case", "host", "created_at", "tool_version", "complete", "sensitivity", "redaction")
     known = {name: getattr(manifest, name) for name in names if getattr(manifest, name, None) is not None}
+    if isinstance(bundle.reader, PastedReader):  # nothing was hidden in what somebody pasted
+        known |= {"sensitivity": AS_GIVEN, "redaction": "none"}
     return ReportBundle(name=bundle.name, notes=list(bundle.notes), **known)

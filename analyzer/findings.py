@@ -188,6 +188,9 @@ class Recognised(Model):
     sources: list[str] = []
 
 
+AS_GIVEN = "as given"
+
+
 class ReportBundle(Model):
     """One bundle this report was made from."""
 
@@ -199,6 +202,7 @@ class ReportBundle(Model):
     tool_version: str = ""
     complete: bool = True
     sensitivity: str = "redacted"
+    """``redacted``, ``UNREDACTED``; of pasted texts ``as given``: nobody has hidden anything in them."""
     redaction: str = "complete"
     notes: list[str] = []
     """``the zip is truncated; 41 of at least 57 members were read`` …"""

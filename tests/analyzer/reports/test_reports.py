@@ -221,6 +221,16 @@ def test_the_html_report_of_pasted_text_says_no_time_of_a_collect(tmp_path: Path
     assert "incomplete" not in page
 
 
+def test_a_report_of_pasted_text_does_not_call_it_redacted(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("step 1 loss 0.2\n", encoding="utf-8")
+    with open_case([tmp_path / "train.log"]) as case:
+        report = analyze(case, load_rulebook([]))
+        page, screen = (render(name, report, case, colour=False) for name in ("md", "text"))
+    assert [(bundle.sensitivity, bundle.redaction) for bundle in report.bundles] == [("as given", "none")]
+    assert "their secrets are not hidden here" in page
+    assert "UNREDACTED" not in page + screen
+
+
 FULL = "OSError: [Errno 28] No space left on device: '/ckpt/a'"
 
 
