@@ -51,3 +51,14 @@ def test_random_letters_are_no_words():
 def test_a_path_is_kept_although_it_is_long_and_mixed():
     assert is_path("/run/secrets/kubernetes.io/serviceaccount/token")
     assert not looks_secret("/run/secrets/kubernetes.io/serviceaccount/token9")
+
+
+@pytest.mark.parametrize("value", ["hunter2pw", "dbpass77", "winter2024pass"])
+def test_a_password_that_ends_like_the_name_of_one_is_hidden(value):
+    assert value not in redact_text(f"DB_PASSWORD={value}\n")
+    assert value not in redact_text(f"password: {value}\n")
+
+
+@pytest.mark.parametrize("value", ["HF_TOKEN", "db_password", "API_KEY_2", "wandb_api_key"])
+def test_the_name_of_a_secret_in_its_place_stays(value):
+    assert value in redact_text(f"password={value}\n")
