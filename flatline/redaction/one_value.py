@@ -153,7 +153,7 @@ def is_secret(name: Name, separator: re.Match[str], value: str, quoted: bool) ->
 
 
 def _is_name(value: str) -> bool:
-    """The name of a secret, not one: ``HF_TOKEN``; random letters may end in ``Pw24``, and people choose ``hunter2pw``."""
+    """The name of a secret, not one: ``HF_TOKEN``; random letters may end in ``Pw24``, some choose ``hunter2pw``."""
     one_word = value.isalnum() and has_letters_and_digits(value)
     is_chosen = one_word and (value[-1].isalpha() or re.search(r"\d{2}", value) is not None)
     is_random = len(value) >= 16 and one_word and is_mixed_case(value)
