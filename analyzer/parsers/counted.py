@@ -16,6 +16,7 @@ from flatline.bundle.facts import Cgroup, Limit, process_id
 
 from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser
 from .prompts import Command, command_in
+from .spans import next_shown
 
 _COUNTS = re.compile(r"\|\s*(?:wc(?: -l\b|$)|grep -\w*c)")
 _DESCRIPTORS = re.compile(r"/proc/(?P<pid>\d{1,9})/fd\b")
@@ -38,7 +39,7 @@ def parse_count(lines: Lines, start: int) -> Parsed | None:
     command = command_in(lines[start].bare)
     if command is None or not _COUNTS.search(command.text):
         return None
-    at = _next(lines, start)
+    at = next_shown(lines, start)
     if at is None or not re.fullmatch(r"\d{1,9}", lines[at].bare):
         return None
     used = int(lines[at].bare)
@@ -107,10 +108,6 @@ def _group(told: Mapping[str, tuple[int, int | None]], path: str, line: Line) ->
         memory_max=of("memory.max", "memory.limit_in_bytes"),
         cpu_quota=round(quota / (period or _PERIOD), 3) if quota > 0 else None,
     )  # fmt: skip
-
-
-def _next(lines: Lines, start: int) -> int | None:
-    return next((i for i in range(start + 1, min(start + 3, len(lines))) if lines[i].bare), None)
 
 
 PARSERS = (

@@ -12,7 +12,7 @@ from flatline.bundle.facts import Limit, process_id
 
 from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser, any_of
 from .prompts import command_before, command_in
-from .spans import rows_of
+from .spans import next_shown, rows_of
 
 NOBODY = process_id(NO_PID, HOST)
 _VALUE = r"(?P<value>unlimited|infinity|\d{1,20})"
@@ -111,7 +111,7 @@ def parse_asked(lines: Lines, start: int) -> Parsed | None:
     """The prompt with ``ulimit -n``, and the one number below it."""
     command = command_in(lines[start].bare)
     asked = _ASKED.match(command.text) if command else None
-    at = next((i for i in range(start + 1, min(start + 3, len(lines))) if lines[i].bare), None)
+    at = next_shown(lines, start)
     if asked is None or at is None or asked["letter"] not in _BY_LETTER:
         return None
     found = _ONE.match(lines[at].bare)

@@ -16,6 +16,7 @@ from flatline.texts.syscalls import decode
 from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser
 from .process_rows import state_of
 from .prompts import command_before, command_in
+from .spans import next_shown
 
 _STATUS_NAMES = (
     "Name|Umask|State|Tgid|Ngid|Pid|PPid|TracerPid|Uid|Gid|FDSize|Groups|NStgid|NSpid|NSpgid|NSsid|Kthread|Vm[A-Za-z]{2,4}|"
@@ -115,7 +116,7 @@ def parse_syscall(lines: Lines, start: int) -> Parsed | None:
 def parse_wchan(lines: Lines, start: int) -> Parsed | None:
     """The prompt with ``cat /proc/PID/wchan``, and the one word below it."""
     command = command_in(lines[start].bare)
-    at = next((i for i in range(start + 1, min(start + 3, len(lines))) if lines[i].bare), None)
+    at = next_shown(lines, start)
     if command is None or command.file != "wchan" or at is None or command.pid is None:
         return None
     # The file ends without a newline: the next prompt follows in the same line.

@@ -17,6 +17,7 @@ from .columns import split_row
 from .interface import HOST, LOOKAHEAD, Line, Lines, Parsed, Parser
 from .process_rows import Listed, listed, state_of
 from .prompts import command_in
+from .spans import next_shown
 
 _WORDS = (
     r"USER|UID|PID|TGID|PPID|PGID|PGRP|SID|SESS|TPGID|LWP|SPID|TID|NLWP|THCNT|C|%CPU|CPU|%MEM|MEM|VSZ|RSS|RSZ|SZ|SIZE|"
@@ -179,7 +180,7 @@ def parse_asked(lines: Lines, start: int) -> Parsed | None:
         return None
     words = [word.partition(":")[0].rstrip("=") for word in re.split(r"[, ]", asked["format"]) if word]
     columns = tuple(_KEYWORDS.get(word, word.upper()) for word in words)
-    first = next((i for i in range(start + 1, min(start + 4, len(lines))) if lines[i].bare), None)
+    first = next_shown(lines, start, within=3)
     if first is None or not {"PID", "LWP", "TID"} & set(columns) or _HEAD.match(lines[first].bare):
         return None
     return _rows_of(lines, first, columns, lambda bare: _row_of(bare, columns))

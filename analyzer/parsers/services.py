@@ -8,6 +8,7 @@ from flatline.bundle.facts import ToolRun
 
 from .interface import Lines, Parsed, Parser
 from .prompts import command_in
+from .spans import next_shown
 
 _ASKED = re.compile(
     r"systemctl (?:--\S+ )*(?:is-active|is-failed) (?P<name>[\w@.-]{2,80}?)(?:\.service)?(?:\s*[;|&].*)?$"
@@ -20,7 +21,7 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     """The prompt, and the word below it."""
     command = command_in(lines[start].bare)
     asked = _ASKED.match(command.text) if command else None
-    at = next((i for i in range(start + 1, min(start + 3, len(lines))) if lines[i].bare), None)
+    at = next_shown(lines, start)
     if asked is None or at is None or lines[at].bare not in _DOWN | {"active"}:
         return None
     word = lines[at].bare

@@ -41,6 +41,12 @@ class Span:
         return self.lines[min(max(line, 1), len(self.lines)) - 1].number
 
 
+def next_shown(lines: Lines, start: int, within: int = 2) -> int | None:
+    """Index of the line below that is not blank: what a command printed, that a person had asked for one thing."""
+    below = range(start + 1, min(start + 1 + within, len(lines)))
+    return next((index for index in below if lines[index].bare), None)
+
+
 def span(lines: Lines, start: int, is_own: Callable[[str], object], *, blanks: int = MAX_BLANKS) -> Span:
     """From `start` to before the first line that is not one of its own. `is_own` is asked with the bare text."""
     own: list[Line] = []
