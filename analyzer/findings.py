@@ -207,6 +207,16 @@ class ReportBundle(Model):
     notes: list[str] = []
     """``the zip is truncated; 41 of at least 57 members were read`` …"""
 
+    @property
+    def is_as_given(self) -> bool:
+        """Pasted texts: nobody was to hide anything, so nothing has failed that was."""
+        return self.sensitivity == AS_GIVEN
+
+    @property
+    def is_unredacted(self) -> bool:
+        """Made so on purpose, by a collect that was told to hide nothing."""
+        return self.sensitivity not in ("redacted", AS_GIVEN)
+
 
 class Report(Model):
     """The machine-readable result; findings are in rank order, the first root-cause is the diagnosis."""

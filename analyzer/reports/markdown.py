@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..findings import AS_GIVEN, Evidence, Finding
+from ..findings import Evidence, Finding
 from .view import View
 from .visible import visible
 from .wording import among, around, chain_heading, decides, place, silence, taken_for, the_rule
@@ -56,10 +56,9 @@ def _lines(view: View) -> Iterator[str]:
     yield from _details(view)
     if found := taken_for(view.report.recognised):
         yield f"\nRead: {plain(found)}."
-    kinds = {bundle.sensitivity for bundle in view.report.bundles}
-    if AS_GIVEN in kinds:
+    if any(bundle.is_as_given for bundle in view.report.bundles):
         yield "\nMade from texts as they were given: their secrets are not hidden here."
-    if kinds - {"redacted", AS_GIVEN}:
+    if any(bundle.is_unredacted for bundle in view.report.bundles):
         yield "\n**Made from an UNREDACTED bundle: do not post this in public.**"
 
 

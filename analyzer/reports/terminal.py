@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from ..findings import AS_GIVEN, Evidence, Finding, ReportGap
+from ..findings import Evidence, Finding, ReportGap
 from .view import View
 from .visible import visible
 from .wording import among, chain_heading, decides, place, silence, taken_for, the_rule
@@ -165,9 +165,9 @@ def _asks(view: View, paper: Paper) -> Iterator[str]:
 def _notes(view: View, paper: Paper) -> Iterator[str]:
     for bundle in view.report.bundles:
         notes = list(bundle.notes)
-        if bundle.sensitivity not in ("redacted", AS_GIVEN):
+        if bundle.is_unredacted:
             notes.append("this bundle is UNREDACTED: do not attach it to a public ticket")
-        if bundle.redaction != "complete" and bundle.sensitivity != AS_GIVEN:
+        if bundle.redaction != "complete" and not bundle.is_as_given:
             notes.append(f"redaction: {bundle.redaction}")
         for note in notes:
             yield from paper.wrap(f"{bundle.name}: {note}", "  ")

@@ -225,10 +225,11 @@ def test_a_report_of_pasted_text_does_not_call_it_redacted(tmp_path: Path) -> No
     (tmp_path / "train.log").write_text("step 1 loss 0.2\n", encoding="utf-8")
     with open_case([tmp_path / "train.log"]) as case:
         report = analyze(case, load_rulebook([]))
-        page, screen = (render(name, report, case, colour=False) for name in ("md", "text"))
+        page, web, screen = (render(name, report, case, colour=False) for name in ("md", "html", "text"))
     assert [(bundle.sensitivity, bundle.redaction) for bundle in report.bundles] == [("as given", "none")]
     assert "their secrets are not hidden here" in page
-    assert "UNREDACTED" not in page + screen
+    assert "their secrets are not hidden here" in web
+    assert "UNREDACTED" not in page + web + screen
 
 
 FULL = "OSError: [Errno 28] No space left on device: '/ckpt/a'"
