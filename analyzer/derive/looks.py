@@ -6,7 +6,6 @@ One look is one look: that somebody waits is seen, that nothing will end the wai
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -91,22 +90,17 @@ def _calls(threads: Sequence[Thread], frames: Sequence[Frame]) -> Iterator[Told]
 
 def told_by_stacks(store: FactStore) -> Told | None:
     """Somebody has taken, and pasted, the stack of a thread that is not at work and not at rest in a pool."""
-    threads, stacks = store.rows("threads"), defaultdict(list)
-    for frame in store.rows("frames"):
-        stacks[frame.thread].append(frame)
+    threads, stacks = store.rows("threads"), store.frames.of
     if any(t.state == "R" or t.liveness in ("moving", "busy") for t in threads):
         return None
-    stands = [t for t in threads if stacks[t.id] and not any(_is_no_sign(frame) for frame in stacks[t.id])]
+    shown = [t for t in threads if t.id in stacks]
+    stands = [t for t in shown if not any(POOLS.search(frame.function) for frame in stacks[t.id])]
     if not stands or any(frame.active for frame in store.rows("frames")):
         return None
     first = next((t for t in stands if t.is_main or t.tid == t.pid), stands[0])
     inner = min(stacks[first.id], key=lambda frame: frame.depth)
     where = f"{inner.artefact or first.artefact}:{inner.line or first.line}: a thread stood in {short_function(inner)}"
     return Told("hung", STANDS, f"{where}, and nothing shows that it is at work; one look does not tell for how long")
-
-
-def _is_no_sign(frame: Frame) -> bool:
-    return POOLS.search(frame.function) is not None
 
 
 def _ports(ports: Iterable[RdmaPort]) -> Iterator[Told]:

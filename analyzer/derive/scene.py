@@ -128,10 +128,8 @@ class Scene:
     def all_threads_seen(self, process: str) -> bool:
         """Whether "no other thread" can be said of this process."""
         row = self.processes.get(process)
-        return (
-            row is not None
-            and row.threads_total is not None
-            and len(self._thread_ids.get(process, ())) >= (row.threads_total)
+        return row is not None and row.threads_total is not None and len(self._thread_ids.get(process, ())) >= (
+            row.threads_total
         )
 
     @cached_property
@@ -352,6 +350,11 @@ class Scene:
     def env(self, process: str, name: str) -> str | None:
         """What a process was started with; None: not set, or not known."""
         return self._env.get((process, name))
+
+    def lacks(self, process: str, name: str) -> bool:
+        """Whether a process was surely started without a variable: its environment was read, and has none."""
+        row = self.processes.get(process)
+        return row is not None and row.environ_state in ("read", "empty") and (process, name) not in self._env
 
     @cached_property
     def logs(self) -> list[Log]:

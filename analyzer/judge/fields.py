@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from operator import methodcaller
 from typing import Any, get_args, get_type_hints
 
 from flatline.bundle.facts import TABLES, Frame, Syscall
@@ -86,8 +87,13 @@ VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
 asks a person, where it stands there: ``input("Go on? ")``, ``frames.scope`` of ``pool::Queue::pop`` is ``pool::Queue``;
 shares go from 0 to 1."""
 
-NEEDED: Mapping[tuple[str, str], str] = {("frames", "code"): "source", ("frames", "prompt"): "source"}
-"""(table, field) -> the attribute without which the worked-out field is unknown: most rows need not be asked."""
+NEEDED: Mapping[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
+    ("frames", "code"): ("source", bool),
+    ("frames", "prompt"): ("source", bool),
+    ("frames", "scope"): ("function", methodcaller("__contains__", "::")),
+}
+"""(table, field) -> an attribute, and what must be true of it, else the worked-out field is unknown: most of a million
+rows need not be asked."""
 
 _VIRTUAL_BY_TYPE = {TABLES[table]: functions for table, functions in VIRTUAL.items()}
 

@@ -175,9 +175,7 @@ class FactIndex:
         """Rows by the value of a field; "unknown" is None."""
         rows = self.rows(table)
         if (table, field) in NEEDED:
-            return self._grouped_where(table, field, NEEDED[table, field])
-        if (table, field) == ("frames", "scope"):
-            return self._scopes()
+            return self._grouped_where(table, field, *NEEDED[table, field])
         if not rows or not is_plain(type(rows[0]), field):
             return _by_value(rows, (value_of(row, field) for row in rows))
         together = field in _TOGETHER
@@ -187,20 +185,12 @@ class FactIndex:
         known = {value: having for value, having in groups.items() if value not in (None, "unknown")}
         return {**known, None: [*groups.get(None, ()), *groups["unknown"]]}
 
-    def _grouped_where(self, table: str, field: str, needed: str) -> Mapping[Any, Rows]:
+    def _grouped_where(self, table: str, field: str, needed: str, fits: Callable[[Any], bool]) -> Mapping[Any, Rows]:
+        """Only the rows whose attribute `needed` fits are asked for the field; of all others it is unknown."""
         rows = self.rows(table)
-        if not any(map(attrgetter(needed), rows)):
+        if not any(map(fits, map(attrgetter(needed), rows))):
             return {None: rows}
-        told = [row for row in rows if getattr(row, needed)]
-        groups = _by_value(told, [value_of(row, field) for row in told])
-        return {**groups, None: [*groups.get(None, ()), *(row for row in rows if not getattr(row, needed))]}
-
-    def _scopes(self) -> Mapping[Any, Rows]:
-        """Of frames: only names with a ``::`` have a scope, and there are few names."""
-        rows, names = self.rows("frames"), self._numbers("frames", "function")
-        if not any("::" in name for name in names if name):
-            return {None: rows}
-        return _by_value(rows, [value_of(row, "scope") for row in rows])
+        return _by_value(rows, (value_of(row, field) if fits(getattr(row, needed)) else None for row in rows))
 
     def _nodes(self, table: str, field: str) -> Mapping[Any, Rows]:
         if (table, field) not in self._by_node:

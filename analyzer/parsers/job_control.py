@@ -35,7 +35,7 @@ _ALONE = re.compile(
 )
 _BEGUN = re.compile(r"\[(?P<job>\d{1,4})\] (?P<pid>[1-9]\d{1,6})$")
 """What a shell prints when a job goes to the background."""
-_SIGNALS = {"STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22}
+STOP_NUMBERS = {"STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22}
 _BY_WORD = {"tty input": 21, "tty output": 22, "signal": 19}
 _DEATHS = {"killed": 9, "terminated": 15, "abort": 6, "segmentation fault": 11, "bus error": 7, "hangup": 1}
 
@@ -85,7 +85,7 @@ def _outcome(what: str) -> tuple[Any, int | None, int | None]:
     if low.startswith(("stopped", "suspended")):
         named_signal = re.search(r"SIG(\w{4})", what)
         word = re.search(r"\(([a-z ]+)\)", low)
-        signal = _SIGNALS[named_signal[1]] if named_signal else _BY_WORD.get(word[1]) if word else None
+        signal = STOP_NUMBERS[named_signal[1]] if named_signal else _BY_WORD.get(word[1]) if word else None
         return "T", signal, None
     if low == "running":
         return "unknown", None, None

@@ -16,6 +16,7 @@ from typing import Any
 from flatline.bundle.facts import Fd, File, Process, Socket, Thread, process_id, thread_id
 
 from .interface import HOST, LOOKAHEAD, NO_PID, Line, Lines, Parsed, Parser
+from .job_control import STOP_NUMBERS
 from .prompts import command_before
 from .strace_calls import CALLS, PREFIX, Called, called, syscall_of
 from .strace_tasks import MOST_ASKED, OPENS, Task, Trace, note
@@ -29,7 +30,6 @@ _EVENT = re.compile(
     r"|--- (?:SIG\w{1,12}|stopped by SIG\w{1,12}) .{0,400}---)"
 )
 _STOPS = re.compile(r"--- (?:stopped by )?SIG(?P<name>STOP|TSTP|TTIN|TTOU)\b")
-STOP_SIGNALS = {"STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22}
 MOST_FIFOS = 64
 _DETACHED = re.compile(r"strace: Process \d{1,9} detached$")
 """Printed behind a call that did not return."""
@@ -89,7 +89,7 @@ def _take(trace: Trace, line: Line) -> int | None:
         if event["ended"]:
             trace.end(trace.task(number, line))
         elif stop := _STOPS.match(rest):
-            trace.task(number, line).stopped = STOP_SIGNALS[stop["name"]]
+            trace.task(number, line).stopped = STOP_NUMBERS[stop["name"]]
         return 0
     if broken := _BROKEN.search(rest, max(0, len(rest) - 60)):
         return _broken(trace, number, rest[: broken.start()], int(broken["pid"]), line)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from flatline.bundle.facts import File, Frame, Thread, WaitEdge
 
-from ..known import is_sleep
 from ..known_wait import KnownWait
-from ..scene import Scene, host_of_id, innermost_user
+from ..scene import Scene, host_of_id
 from .draw import called, edge, edge_to_process, seen_in
+from .polled import looping_frame
 
 WHILE_THERE = re.compile(
     r"\bwhile\s+(?!not\b)(?:[^#]*\band\s+)?(?:[\w.]+\.)?(?:exists|lexists|isfile|isdir|is_file|is_dir)\("
@@ -24,8 +24,8 @@ OWN_LOCK = KnownWait("", (), "lock-file", "lock-file", "waits for the lock file 
 def find_lock_loop(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """A loop of the job's own around a sleep, and a lock file that is there: named by a local, or the only one of an
     owner that has ended in the folder it works in."""
-    frame = innermost_user(scene.stack(thread.id))
-    if thread.liveness != "polling" or not is_sleep(thread.syscall) or frame is None:
+    frame = looping_frame(scene, thread)
+    if frame is None:
         return
     texts = [*(line.text for line in frame.enclosing), *(line.text for line in frame.source)]
     looks = any(WHILE_THERE.search(text) or TAKEN.search(text) for text in texts)

@@ -27,10 +27,16 @@ OF_CHILDREN = frozenset({"poll", "is_alive", "exitcode", "returncode"})
 OF_THREADS = frozenset({"is_set", "done", "empty"})
 
 
+def looping_frame(scene: Scene, thread: Thread) -> Frame | None:
+    """The job's own frame from which a thread sleeps again and again; None: it does something else."""
+    sleeps = thread.liveness == "polling" and is_sleep(thread.syscall)
+    return innermost_user(scene.stack(thread.id)) if sleeps else None
+
+
 def find_polled(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """A sleep in a loop whose head asks for a child, a thread or an event."""
-    frame = innermost_user(scene.stack(thread.id))
-    if thread.liveness != "polling" or not is_sleep(thread.syscall) or frame is None:
+    frame = looping_frame(scene, thread)
+    if frame is None:
         return
     heads = [line.text for line in (*reversed(frame.enclosing), *frame.source)]
     if variable := next((found[1] or found[2] for text in heads if (found := ASKS_ENVIRONMENT.search(text))), ""):
@@ -47,21 +53,21 @@ def find_polled(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
 
 def _for_variable(scene: Scene, thread: Thread, frame: Frame, name: str) -> Iterator[WaitEdge]:
     """Of a variable that the process was given the loop asks for the value, or it has ended: then nothing is said."""
-    process = scene.processes.get(thread.process)
-    given = scene.once(f"environment of {thread.process}", lambda: {
-        row.name for row in scene.store.rows("env") if row.process == thread.process})  # fmt: skip
-    if process is not None and process.environ_state in ("read", "empty") and name not in given:
+    if scene.lacks(thread.process, name):
         yield edge(scene, thread, "nobody:", "resource", "strong",
-                   f"asks every {thread.period_s or 0:.2g} s for the environment variable {name}, which it was not "
-                   "given",
-                   owner="nobody", inside_job=True, resource=name, rows=(frame, process),
+                   f"{_asks(thread)} for the environment variable {name}, which it was not given", owner="nobody",
+                   inside_job=True, resource=name, rows=(frame, scene.processes.get(thread.process)),
                    reason="the loop around its sleep asks for it, and nobody else can set it")  # fmt: skip
+
+
+def _asks(thread: Thread) -> str:
+    return f"asks every {thread.period_s or 0:.2g} s"
 
 
 def _to_children(scene: Scene, thread: Thread, frame: Frame, head: str) -> Iterator[WaitEdge]:
     children = [p.id for p in workers_first(living(scene.children_of(thread.process)))]
     strength: Strength = "strong" if len(children) == 1 else "suggested"
-    text = f"asks every {thread.period_s or 0:.2g} s whether {called_all(scene, children, thread)} has ended" if (
+    text = f"{_asks(thread)} whether {called_all(scene, children, thread)} has ended" if (
         children) else ""
     for child in children[:MAX_BRANCHES]:
         yield edge_to_process(scene, thread, child, "child", strength, text, rows=(frame,),
@@ -82,6 +88,6 @@ def _to_threads(scene: Scene, thread: Thread, frame: Frame, asked: str) -> Itera
     at = f"{(frame.file or '?').rpartition('/')[2]}:{frame.line_no}"
     others = "its other threads only sleep or serve libraries" if others_of(scene, thread) else "it has no other thread"
     yield edge(scene, thread, "nobody:", "futex", "suggested" if left else "strong",
-               f"asks every {thread.period_s or 0:.2g} s for {asked} at {at}, which no thread is left to set: {others}",
+               f"{_asks(thread)} for {asked} at {at}, which no thread is left to set: {others}",
                owner="nobody", inside_job=True, resource=f"an event or a condition at {at}", reason=others,
                rows=(frame, scene.processes.get(thread.process)))  # fmt: skip

@@ -98,8 +98,10 @@ def guards_of(lines: Sequence[tuple[int, str]]) -> dict[str, Guard]:
             inside.add(place)
             for name in _called(body):
                 found.setdefault(name, set()).add(Guard(condition, number, code[place][0] - number))
+    if not found:
+        return {}
     free = {name for at, (_, text) in enumerate(code) if at not in inside and not _NO_CODE.search(text)
-            for name in _called(text) if found}  # fmt: skip
+            for name in _called(text)}  # fmt: skip
     return {
         name: min(ways, key=lambda way: way.above)
         for name, ways in found.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from .reading import LogText
 
@@ -33,6 +33,6 @@ def _complaint(text: LogText) -> str:
     return next((line.strip() for lines in together for line in lines if _COMPLAINT.search(line)), "")
 
 
-def _repeats(shapes: Sequence[str], size: int) -> bool:
+def _repeats(shapes: list[str], size: int) -> bool:
     end = shapes[-size * TIMES :]
-    return len(end) == size * TIMES and list(end[:size]) * TIMES == list(end)
+    return len(end) == size * TIMES and end[:size] * TIMES == end
