@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -60,6 +60,13 @@ class Stacks:
         for told, number in self._times_told.items():
             numbers[told[at]] += number
         return numbers
+
+    def having(self, field: str, values: Collection[Any]) -> list[Frame]:
+        """The frames with one of some values of a field that is `TOLD`, thread by thread."""
+        at = TOLD.index(field)
+        places = [[n for n, told in enumerate(kind) if told[at] in values] for kind in self._frames.kinds]
+        kind_of = self._frames.kind_of
+        return [rows[place] for thread, rows in self._frames.of.items() for place in places[kind_of[thread]]]
 
     def places(self, pattern: StackPattern, thread: str) -> Sequence[int] | None:
         """Where in the thread's stack the frames of a pattern are; None when it does not fit."""
