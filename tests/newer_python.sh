@@ -6,11 +6,12 @@ python=python$1
 mkdir -p "$2"
 cd "$2"
 made=$PWD
+mirror=$(apt-get indextargets --format '$(SITE)' | grep -m 1 '/debian/*$') # the one that this system uses
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/etc" "$work/root"
 touch "$work/status"
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian forky main" >"$work/sources.list"
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror forky main" >"$work/sources.list"
 cat >"$work/apt.conf" <<END
 Dir::State "$work";
 Dir::State::lists "$work/lists";
