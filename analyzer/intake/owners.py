@@ -15,6 +15,7 @@ from typing import Any
 from flatline.bundle.facts import HEAVY_SAMPLE, KERNEL_SAMPLE, LOCALS_SAMPLE, Frame, Process, Thread, process_id
 
 from ..parsers.interface import HOST, NO_PID, Line
+from ..parsers.stacks import ranked
 from .speakers import Speaker
 
 _ID = re.compile(rf"{HOST}/(?P<pid>0|-\d{{1,9}})(?P<rest>/.*)?$")
@@ -70,7 +71,7 @@ class Owners:
             moved[pid] = self._elsewhere[speaker.name, pid]
         own = [with_pids(row, moved, _ANY_ID) for row in rows] if moved else list(rows)
         is_one = sum(1 for row in own if isinstance(row, Process)) <= 1  # not a dump with its workers
-        return [_ranked(row, speaker.rank) for row in own] if is_one and speaker.rank is not None else own
+        return [ranked(row, speaker.rank) for row in own] if is_one and speaker.rank is not None else own
 
     def _pid(self, rows: Sequence[Any], local: int, whose: str) -> int:
         """Without stacks its threads may be of several processes: what all texts together know decides (tasks.py)."""
@@ -148,10 +149,6 @@ def tells_process(row: Thread) -> bool:
 
 def _suffix(row: Thread) -> str:
     return row.id.rpartition("/")[2]
-
-
-def _ranked(row: Any, rank: int | None) -> Any:
-    return replace(row, rank=rank) if isinstance(row, (Process, Thread)) and row.rank is None else row
 
 
 def with_pids(row: Any, pids: dict[int, int], ids: re.Pattern[str] = _ID) -> Any:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from flatline.bundle.facts import Process, Thread
 from flatline.texts.stack_lines import MAX_NAME, RawFrame
 
 from .interface import Line, Lines, Parsed, Parser
-from .stacks import Stacks
+from .stacks import Stacks, ranked
 
 MAX_LINES = 256
 _INWARD = r"<-{1,2}|←|⟵|<=|\s<\s"
@@ -143,8 +143,8 @@ def _add(stacks: Stacks, chain: _Chain, line: Line, ranks: dict[int, int]) -> No
 def _numbered(rows: Sequence[Any], ranks: dict[int, int]) -> Iterator[Any]:
     """The processes and threads with the ranks that their heads tell."""
     for row in rows:
-        known = isinstance(row, Process | Thread) and row.pid in ranks and row.rank is None
-        yield replace(row, rank=ranks[row.pid]) if known else row
+        rank = ranks.get(row.pid) if isinstance(row, Process | Thread) else None
+        yield ranked(row, rank) if rank is not None else row
 
 
 PARSERS = (

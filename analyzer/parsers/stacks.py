@@ -196,3 +196,8 @@ def _frames(process: StacksOfProcess, thread: StackOfThread, number: int) -> lis
                 thread_name=thread.name, pthread=thread.pthread)
         for sample, frame in looks
     ]  # fmt: skip
+
+
+def ranked(row: Any, rank: int) -> Any:
+    """A process or thread with a rank that its heading tells; one that has a rank keeps it."""
+    return replace(row, rank=rank) if isinstance(row, Process | Thread) and row.rank is None else row

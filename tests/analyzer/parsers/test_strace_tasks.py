@@ -206,10 +206,10 @@ def test_a_stop_signal_after_which_nothing_is_called_has_stopped_the_process(tai
     assert (process.state, process.stop_signal) == state
 
 
-ASKS = 'stat("/work/run/go", 0x7ffe0) = -1 ENOENT (No such file or directory)\n'
+ASKS = 'stat("/data/run/go", 0x7ffe0) = -1 ENOENT (No such file or directory)\n'
 SLEEPS = "clock_nanosleep(CLOCK_REALTIME, 0, {tv_sec=5, tv_nsec=0}, NULL) = 0\n"
 
 
 def test_two_questions_for_a_path_are_a_loop_when_it_sleeps_in_between():
-    assert [f.path for f in rows_of(only((ASKS + SLEEPS) * 2, "strace"), File)] == ["/work/run/go"]
+    assert [f.path for f in rows_of(only((ASKS + SLEEPS) * 2, "strace"), File)] == ["/data/run/go"]
     assert rows_of(only(ASKS * 2, "strace"), File) == []
