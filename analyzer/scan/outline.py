@@ -105,7 +105,7 @@ def _sequence(items: Iterable[Any], fold: bool) -> str:
 
 def _item(item: Any, fold: bool) -> str:
     name, argument = str(item[0]), item[1]
-    if name == "LITERAL" and not (fold and argument > 127):
+    if name == "LITERAL" and not _is_other_case(argument, fold):
         return _literal(argument, fold)
     if atom := _atom(item, fold):
         return f"{atom}{{1,{BYTES_OF_A_LETTER}}}" if _is_wide(atom) else atom
@@ -141,11 +141,17 @@ def _folds(fold: bool, add: int, remove: int) -> bool:
 # --- letters ---
 
 
+def _is_other_case(code: int, fold: bool) -> bool:
+    """Whether it may stand in another case that is other bytes: so may an umlaut, a Chinese sign may not."""
+    letter = chr(code)
+    return fold and not letter.isascii() and not letter.lower() == letter.upper() == letter.casefold()
+
+
 def _literal(code: int, fold: bool) -> str:
     letter = chr(code)
     if code in (10, 0xFFFD):  # no line holds the one; the other stands for bytes that are no text
         raise _Unknown
-    if fold and letter.isalpha():
+    if fold and letter.isascii() and letter.isalpha():
         return f"[{letter.upper()}{letter.lower()}]"
     if letter.isascii() and letter.isalnum():
         return letter
@@ -155,7 +161,7 @@ def _literal(code: int, fold: bool) -> str:
 def _atom(item: Any, fold: bool) -> str:
     """The class of bytes that one letter of it is made of; "" for what is no class of letters."""
     name, argument = str(item[0]), item[1]
-    if name == "ANY" or (name == "LITERAL" and fold and argument > 127):
+    if name == "ANY" or (name == "LITERAL" and _is_other_case(argument, fold)):
         return r"[^\n]"
     if name == "NOT_LITERAL":
         return _class([("NEGATE", None), ("LITERAL", argument)], fold)

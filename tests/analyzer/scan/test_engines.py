@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -20,6 +21,7 @@ BUILT_IN = tuple(dict.fromkeys(text for rule in load_rulebook().rules for text i
 ODD = (
     r"^tail: (?P<what>\S+)$", r"(?i)mixed CASE", "\u00e9b$", r"[█▓]+ \d%", r"a.b", r"out.{0,3}of", r"no \S+ space", r"x{3}\by",
     r"^\s*end\s*$", r"(begin|start(ed)?|) here", r"\Aonly", r"z+?q*", r"[^a-z\n]{2}[^\s]Q", r"literal\.with\(marks\)", r".*",
+    r"(?i)press enter|请按任意键", r"(?i)größe \d",
 )  # fmt: skip
 MOST, TAIL = 40, 20
 
@@ -28,6 +30,7 @@ AWKWARD = [
     b"a\xffb", b"a\xf0\x9f\x98\x80b", b"out\xe4\xb8\xad\xe6\x96\x87of", b"no\x0b space", b"no a\x0bb space", b"no \xc2\xa0 space", b"xxx\x00y",
     b"a\x00b", b"  end  ", b"\x0bend", b" here", b"only", b"zzz", b"\xff\xfe-Q", b"AA\xf0\x9f\x98\x80Q", b"literal.with(marks)", b"   ", b"\t\r",
     b"y" * 200_000 + b" tail: x", b"a" * (MAX_LINE - 2) + b"a.b", b"q" * MAX_LINE, b"q" * MAX_LINE + b"tail: x",
+    "先请按任意键".encode(), "GRÖSSE 1".encode(), "GRÖßE 2".encode(), "gr\u00d6\u1e9ee 3".encode(),
 ]  # fmt: skip
 
 
@@ -166,3 +169,22 @@ def test_a_line_beside_a_hit_is_cut_and_one_of_several_patterns_is_beside_the_sa
     near = both[0].line.near
     assert near.after == ("é" * (MAX_BYTES // 2) + "…",)
     assert all(len(text.encode()) <= MAX_BYTES + len("…".encode()) for text in near.before + near.after)
+
+
+ORDINARY = (
+    b"2026-03-01 10:00:00,666 INFO trainer.py:49 step 1200 loss 2.4638 grad_norm 0.094 lr 5.828e-05 tokens/s 1186 mem 72.8GiB\n"
+    b"Epoch 3:  41%|####1     | 412/1000 [12:01<17:10,  1.75s/it, loss=0.213, v_num=7]\n"
+    b"node7:812:901 [3] NCCL INFO Channel 02/0 : 3[3] -> 4[0] [send] via NET/IB/2/GDRDMA\n"
+    b"(RolloutWorker pid=4711) Generating 128 of 4096 prompts, cache usage 41.2 %, waiting 0, running 96, swapped 0\n"
+) * 50
+MOST_PLACES = 4
+"""In a line; one that can match ".." and nothing else is at each byte, and the scan is a hundred times slower."""
+
+
+def test_no_pattern_of_the_rules_is_at_each_place_of_ordinary_lines():
+    if by_hyperscan.hyperscan is None:
+        pytest.skip("there is no wheel of it here")
+    finder = by_hyperscan.build(BUILT_IN)
+    assert finder is not None
+    places = Counter(index for _, which in finder.places(ORDINARY) for index in which)
+    assert {BUILT_IN[index]: n for index, n in places.items() if n > MOST_PLACES * ORDINARY.count(b"\n")} == {}
