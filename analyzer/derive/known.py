@@ -89,6 +89,8 @@ WAITS: tuple[KnownWait, ...] = (
     KnownWait("queue.py", ("put",), "futex", "nobody-known", "waits for room in a full queue"),
     KnownWait("queue.py", ("join",), "futex", "nobody-known", "waits for all items of a queue to be done"),
     KnownWait("multiprocessing/queues.py", ("get",), "pipe-read", "queue", "waits for an item from a queue"),
+    KnownWait("multiprocessing/queues.py", ("put",), "futex", "nobody-known",
+              "waits for room in a full queue between processes"),
     KnownWait("multiprocessing/synchronize.py", ("wait", "wait_for"), "futex", "nobody-known",
               "waits for an event or a condition between processes"),
     KnownWait("multiprocessing/connection.py", ("recv", "recv_bytes", "poll"), "pipe-read", "queue",

@@ -520,6 +520,22 @@ def test_a_result_that_no_worker_works_on_was_lost():
     assert "all of which are idle" in edge.text
 
 
+def pool_with_threads(*functions):
+    job = job_of(12, threads=1 + len(functions))
+    job.thread(12, syscall=FUTEX_FOR_EVER, stacks=POOL_GET)
+    for tid, function in enumerate(functions, start=20):
+        job.thread(12, tid, syscall=POLLS, switches=(0, 5, 9), stacks=((LIB + "/multiprocessing/pool.py", function, 5),))
+    job.process(13, ppid=12, role="pool-worker")
+    job.thread(13, syscall=reads(3), stacks=POOL_IDLE)
+    return job
+
+
+def test_a_pool_whose_thread_for_results_has_ended_has_lost_no_worker():
+    edge = pool_with_threads("_handle_workers", "_handle_tasks").edge(12)
+    assert (edge.kind, edge.owner, edge.resource) == ("futex", "nobody", "an item of its pool's results")
+    assert pool_with_threads("_handle_workers", "_handle_tasks", "_handle_results").edge(12).kind == "worker"
+
+
 def test_a_result_that_one_worker_works_on_waits_for_it():
     assert pool_job(POOL_IDLE, (STEP,)).edge(12).awaited == "process:h1/14"
 
@@ -641,6 +657,14 @@ def test_a_second_thread_or_a_handler_could_wake_it():
     job.thread(12, 13, syscall=SLEEP, switches=(0, 3, 6))
     assert (job.edge(12).owner, job.edge(12).strength) == ("unknown", "suggested")
     assert deaf_loop(sig_caught=(2, 15)).edge(12).owner == "unknown"
+
+
+def test_a_loop_whose_thread_waits_for_a_child_waits_for_that_child():
+    job = deaf_loop(threads=2)
+    job.process(14, ppid=12)
+    job.thread(12, 13, syscall=waits_for_child(14), name="asyncio-waitpid-0")
+    assert (job.edge(12).awaited, job.edge(12).strength) == ("thread:h1/12/13", "strong")
+    assert job.edge(12, 13).awaited == "process:h1/14"
 
 
 def test_stop_wait_with_a_handler_for_sigterm_waits_for_a_signal():

@@ -133,6 +133,12 @@ def _all_idle(scene: Scene, thread: Thread, wait: KnownWait, frame: Frame, worke
     """Every worker waits for a task, and the parent for a result: the task or its result was lost."""
     who = called_all(scene, [worker.id for worker in workers], thread, _NOUNS.get(wait.whom, ""))
     idle = "which is idle" if len(workers) == 1 else "all of which are idle"
+    if wait.whom == "pool-worker" and _lost_its_receiver(scene, thread):
+        return edge(scene, thread, "nobody:", "futex", "strong",
+                    f"{wait.text.format(who=who)}, {idle}: the thread that hands their results on has ended",
+                    owner="nobody", inside_job=True, rows=(frame, *workers[:4]),
+                    resource="an item of its pool's results",
+                    reason=f"{seen_in(frame)}; of the pool's own threads the one for results is not there")  # fmt: skip
     younger = _replaced(workers)
     lost = f"; {younger} of them began later than the others, in place of one that ended" if younger else ""
     return edge(scene, thread, "nobody:", wait.kind, "strong",
@@ -140,6 +146,17 @@ def _all_idle(scene: Scene, thread: Thread, wait: KnownWait, frame: Frame, worke
                 reason=f"{seen_in(frame)}; the stack of every worker waits for a task",
                 resource="the task of a worker that was replaced" if younger else "a lost task",
                 rows=(frame, *workers[:4]))  # fmt: skip
+
+
+def _lost_its_receiver(scene: Scene, thread: Thread) -> bool:
+    """Whether a pool of multiprocessing has its threads for workers and tasks yet, and none for results: that one ends
+    with an error where a result, or an exception, cannot be put together again."""
+    if not scene.all_threads_seen(thread.process):
+        return False
+    others = [t for t in scene.threads_of(thread.process) if t.id != thread.id and t.liveness != "exited"]
+    stacks = [scene.stack(other.id) for other in others]
+    of_pool = {f.function for stack in stacks for f in stack if (f.file or "").endswith("multiprocessing/pool.py")}
+    return all(stacks) and "_handle_tasks" in of_pool and "_handle_results" not in of_pool
 
 
 def _replaced(workers: Sequence[Process]) -> int:

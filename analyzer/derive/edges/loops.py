@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from flatline.bundle.facts import Fd, Frame, Process, Socket, Strength, Thread, WaitEdge
 
-from ..known import POLLS, known_wait
+from ...names import thread_named
+from ..known import CHILD_WAITS, POLLS, known_wait
 from ..scene import Scene, host_of_id
 from .bystanders import others_of, runs_loop, threads_where
 from .draw import called, edge, living, seen_in
@@ -29,6 +30,10 @@ def find_deaf_loop(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     if not all(one.peers == (thread.process,) for one in watched):
         return
     others = others_of(scene, thread)
+    watchers = [other for other in others if _waits_for_child(other)]
+    if watchers:
+        yield from _to_watchers(scene, thread, watchers)
+        return
     still = all(is_blocked_for_ever(other) for other in others)
     wakers = wakers_by_signal(scene.processes.get(thread.process))
     exact = not others and not wakers and scene.all_threads_seen(thread.process)
@@ -40,6 +45,20 @@ def find_deaf_loop(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
                owner="nobody" if nobody else "unknown", inside_job=True, resource="the event loop",
                reason="an epoll without a timeout, and its process holds the other end of all it watches",
                rows=watched)  # fmt: skip
+
+
+def _waits_for_child(thread: Thread) -> bool:
+    return thread.syscall is not None and thread.syscall.name in CHILD_WAITS
+
+
+def _to_watchers(scene: Scene, thread: Thread, watchers: Sequence[Thread]) -> Iterator[WaitEdge]:
+    """Before Python 3.12 asyncio has a thread for every child, which waits for its end and then wakes the loop."""
+    strength: Strength = "strong" if len(watchers) == 1 else "suggested"
+    for watcher in watchers[:MAX_PEERS]:
+        yield edge(scene, thread, f"thread:{watcher.id}", "poll", strength,
+                   f"waits in its event loop for its thread {thread_named(watcher)}, which waits for a child",
+                   owner="thread", inside_job=True, resource="the end of a child", rows=(watcher,),
+                   reason="an epoll without a timeout on its own wake-up socket, and a thread that waits for a child")
 
 
 def find_watched_peer(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:

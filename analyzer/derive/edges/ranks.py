@@ -11,6 +11,7 @@ from typing import Any
 from flatline.bundle.facts import Strength, Thread, WaitEdge
 
 from ..known import known_wait
+from ..known_wait import short_function
 from ..scene import Scene, innermost_user, is_user, place
 from .draw import edge
 
@@ -23,6 +24,9 @@ ONE_LINE = re.compile(rf"{RANK_CONDITION.pattern}[^:]*:(?=\s*[^\s#])")
 ONLY_FIRST = ("rank_zero.py",)
 """Wrappers of functions that Lightning calls on rank 0 alone."""
 POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
+
+BACKWARD = frozenset({"_engine_run_backward", "run_backward"})
+AWAKE = frozenset({"moving", "busy"})
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ class Joined:
 def find_collective(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """A thread in a collective waits for one rank that has not come; the others are named in the text."""
     found = known_wait(scene.stack(thread.id))
+    if found is None and _is_in_backward(scene, thread):
+        yield from _within_backward(scene, thread)
     if found is None or found[0].whom != "ranks":
         return
     wait, frame = found
@@ -56,6 +62,31 @@ def find_collective(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     yield edge(scene, thread, f"thread:{first.id}", wait.kind, strength, f"{text}: {_named(scene, missing)}",
                owner="thread", inside_job=True, reason=reason, resource=resource,
                rows=(frame, first, *scene.stack(first.id)[:1]))  # fmt: skip
+
+
+def _is_in_backward(scene: Scene, thread: Thread) -> bool:
+    """Asleep in the engine of the backward pass, of which Python has no frame: as where the gradients are summed up."""
+    stack = scene.stack(thread.id)
+    return bool(stack) and thread.liveness == "frozen" and short_function(stack[0]) in BACKWARD
+
+
+def _within_backward(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
+    """The engine may wait for the device as well: only a rank that is awake somewhere else is said to be missing."""
+    world = _world(scene, thread)
+    ranks = _ranks(scene, world)
+    if thread.id not in {rank.id for rank in ranks}:
+        return
+    frame = scene.stack(thread.id)[0]
+    late = [rank for rank in ranks if rank.liveness in AWAKE and "backward" not in _functions(scene, rank)]
+    for first in late[:1]:
+        yield edge(scene, thread, f"thread:{first.id}", "collective", "suggested",
+                   f"waits in the backward pass for the other ranks: {_named(scene, late)}", owner="thread",
+                   inside_job=True, resource="the backward pass", rows=(frame, first, *scene.stack(first.id)[:1]),
+                   reason="asleep in the engine of the backward pass, in which they are not")  # fmt: skip
+
+
+def _functions(scene: Scene, thread: Thread) -> set[str]:
+    return {short_function(frame) for frame in scene.stack(thread.id)}
 
 
 def _condition(scene: Scene, thread: Thread) -> str:
@@ -85,7 +116,7 @@ def _ranks(scene: Scene, world: Sequence[str | None]) -> list[Thread]:
 
 def _unnumbered(scene: Scene) -> list[Thread]:
     """Ranks whose numbers only the script knows, as it sets them after its start: processes of one parent that are
-    connected with each other, one of which at least is in a collective."""
+    connected with each other, one of which at least is in a collective or asleep in the backward pass."""
     family: dict[int | None, set[str]] = defaultdict(set)
     for process in scene.processes.values():
         if process.id in scene.job and process.role in ("rank", "pool-worker", "other", "unknown"):
@@ -96,7 +127,8 @@ def _unnumbered(scene: Scene) -> list[Thread]:
         peers = {peer for one, fd in sockets for peer in fd.peers or () if peer != one}
         mates = [thread for one in sorted(members & peers) if (thread := scene.main_thread(one)) is not None]
         waits = (known_wait(scene.stack(thread.id)) for thread in mates)
-        if parent is not None and any(wait is not None and wait[0].whom == "ranks" for wait in waits):
+        meets = any(wait is not None and wait[0].whom == "ranks" for wait in waits)
+        if parent is not None and (meets or any(_is_in_backward(scene, thread) for thread in mates)):
             found += mates
     return found
 
