@@ -9,7 +9,7 @@ from html import unescape
 
 from .closing_words import closing_words
 
-_FENCE = re.compile(r"(?:> ?)*\s{0,3}(`{3,}(?!`)|~{3,}(?!~))[^`]*$")
+_FENCE = re.compile(r"(?:> ?)*\s{0,3}(`{3,}(?!`)|~{3,}(?!~)(?!.*~{3}))[^`]*$")
 """No sign is left to the rest of the line: a line that is no fence after all is told at once, however long it is."""
 _HTML = re.compile(r"(?i)\s*(?:<!doctype html|<html|<body|<pre\b)")
 _PRE = re.compile(r"(?i)<(/?)(?:pre|code)\b[^<>]*>")

@@ -67,12 +67,24 @@ def _prompt(frame: Frame) -> str | None:
     return literal[1:-1].replace("\\n", " ").strip() or None
 
 
+_TAKES = re.compile(r"\bwith\s+(?:self\.)?([A-Za-z_][\w.\[\]]*)\s*[:,]|(?:self\.)?([A-Za-z_][\w.\[\]]*)\.acquire\(")
+_LOCK = re.compile(r"(?i)lock|mutex|sem(?:aphore)?\b|cond(?:ition)?\b|guard|\b_?cv\b|latch|monitor")
+
+
+def _lock(frame: Frame) -> str | None:
+    found = _TAKES.search(_code(frame) or "") if frame.source else None
+    if found is None:
+        return None
+    name = (found[1] or found[2]).rpartition(".")[2]
+    return name if found[2] or _LOCK.search(name) else None
+
+
 VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "cgroups": {
         "memory_share": _share(lambda row: row.memory_current, lambda row: row.memory_max),
         "pids_share": _share(lambda row: row.pids_current, lambda row: row.pids_max),
     },
-    "frames": {"code": _code, "prompt": _prompt, "scope": _scope},
+    "frames": {"code": _code, "lock": _lock, "prompt": _prompt, "scope": _scope},
     "gpus": {
         "used_share": _share(lambda row: row.used, lambda row: row.memory),
         "power_share": _share(lambda row: row.power, lambda row: row.power_limit),
@@ -83,12 +95,14 @@ VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
         "inodes_share": _share(lambda row: _not_free(row.inodes_free, row.inodes), lambda row: row.inodes),
     },
 }
-"""table -> field -> function; ``frames.code`` is the text of the frame's own line, ``frames.prompt`` what that line
+"""table -> field -> function; ``frames.code`` is the text of the frame's own line, ``frames.lock`` the name of the lock
+that it takes there (``_lock`` of ``with self._lock:``), ``frames.prompt`` what that line
 asks a person, where it stands there: ``input("Go on? ")``, ``frames.scope`` of ``pool::Queue::pop`` is ``pool::Queue``;
 shares go from 0 to 1."""
 
 NEEDED: Mapping[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
     ("frames", "code"): ("source", bool),
+    ("frames", "lock"): ("source", bool),
     ("frames", "prompt"): ("source", bool),
     ("frames", "scope"): ("function", methodcaller("__contains__", "::")),
 }

@@ -135,6 +135,8 @@ def _take(dump: _Dump, line: Line, bare: str) -> bool:
     if _STACK_ASKED.match(bare) and dump.current is not None:
         _go_to(dump, dump.current)
         return True
+    if dump.in_python and _take_own_line(dump, line, bare):
+        return True
     if dump.frames or dump.frame.text:
         dump.source_asked |= bool(_SOURCE_ASKED.match(bare))
         source = _SOURCE.match(line.text) if dump.source_asked else None
@@ -324,6 +326,17 @@ def _take_source(dump: _Dump, source: re.Match[str], line: Line) -> None:
         dump.stacks.last.known["is_python"] = True
     elif thread.frames[python].line_no in (None, at):
         thread.frames[python] = replace(thread.frames[python], source=(text,))
+
+
+def _take_own_line(dump: _Dump, line: Line, bare: str) -> bool:
+    """``py-bt`` prints the line of the script below each frame, as a traceback does."""
+    frame = dump.thread.frames[-1] if dump.thread is not None and dump.thread.frames else None
+    if frame is None or frame.line_no is None or frame.source or not line.text.startswith("    "):
+        return False
+    if frame.line != line.number - 1 or dump.thread is None:
+        return False
+    dump.thread.frames[-1] = replace(frame, source=(SourceLine(frame.line_no, bare),))
+    return True
 
 
 def _name_headless(dump: _Dump) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from flatline.bundle.facts import SourceLine
 from flatline.texts.stack_lines import RawFrame, pystack_frame, pystack_head
 
 from .interface import Line, Lines, Parsed, Parser
@@ -32,6 +33,8 @@ class _Frame:
     raw: RawFrame
     line: int
     locals: dict[str, str] = field(default_factory=dict)
+    code: str = ""
+    """Its own line of the script."""
 
 
 @dataclass
@@ -85,6 +88,8 @@ def _take_below(dump: _Dump, line: Line, bare: str) -> bool:
         return bool(_CORE.match(bare))
     if _SECTION.match(bare):
         dump.in_locals = True
+    elif dump.frames[-1].line == line.number - 1:
+        dump.frames[-1].code = bare[:MAX_LOCAL]
     elif dump.in_locals and (found := _LOCAL.match(bare)):
         dump.frames[-1].locals[found["name"]] = found["value"][:MAX_LOCAL]
     return True
@@ -104,7 +109,8 @@ def _close(dump: _Dump) -> None:
     """The stack of a thread is whole; it was printed from its outer end."""
     if dump.thread is not None:
         for frame in reversed(dump.frames):
-            dump.thread.add(frame.raw, frame.line, **({"locals": frame.locals} if frame.locals else {}))
+            own = (SourceLine(frame.raw.line, frame.code),) if frame.code and frame.raw.line else ()
+            dump.thread.add(frame.raw, frame.line, source=own, **({"locals": frame.locals} if frame.locals else {}))
     dump.frames, dump.in_locals = [], False
 
 

@@ -381,3 +381,23 @@ def test_every_task_that_waits_for_no_other_one_is_a_stack():
     assert {names[thread]: functions[:2] for thread, functions in stacks(block.rows).items()} == {
         "task fetch-a": ["read", "read_all"], "task fetch-b": ["wait", "wait_turn"],
     }  # fmt: skip
+
+
+# --- source lines ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("gdb-backtrace", 'Thread 1 (Thread 0x7f2c8ad0f000 (LWP 51) "python"):\nTraceback (most recent call first):\n'
+                          '  File "/job/till.py", line 8, in pay\n    with self._till_lock:\n'
+                          '  File "/job/run.py", line 3, in <module>\n    pay()\n'),
+        ("pystack", "Traceback for thread 51 (python) [] (most recent call last):\n"
+                    '    (Python) File "/job/run.py", line 3, in <module>\n        pay()\n'
+                    '    (Python) File "/job/till.py", line 8, in pay\n        with self._till_lock:\n'),
+    ],
+)  # fmt: skip
+def test_the_line_below_a_frame_is_its_source(kind: str, text: str):
+    frames = of(only(text, kind).rows, Frame)
+    code = {frame.function: [line.text for line in frame.source] for frame in frames}
+    assert code == {"pay": ["with self._till_lock:"], "<module>": ["pay()"]}
