@@ -42,6 +42,7 @@ class _Container:
     exit_code: int | None = None
     running: bool | None = None
     killed: Line | None = None
+    paused: Line | None = None
     memory: tuple[int, int] | None = None
     """Bytes, and the line that says so."""
     shm: tuple[int, int] | None = None
@@ -66,6 +67,9 @@ class _Container:
             limit, line = self.memory or (None, self.killed.number if self.killed else self.line)
             kills = 1 if self.killed else None
             rows.append(Cgroup(identity, self.name or "unknown", memory_max=limit, memory_oom_kills=kills, line=line))
+        if self.paused:
+            said = self.paused.bare.rstrip(",")
+            rows.append(Scheduler("other", self.name, "paused", said, source="tool", line=self.paused.number))
         if self.shm and not self.host_ipc:
             rows.append(Mount(SHM, "tmpfs", size=self.shm[0], line=self.shm[1]))
         return [*rows, *(replace(row, process=identity) for row in self.env)]
@@ -136,6 +140,8 @@ def _told(one: _Container, line: Line, key: str, value: str) -> None:
         one.exit_code = int(value)
     elif key in ("Running", "Status") and value in ("true", "running"):
         one.running = True
+    elif (key, value) in (("Paused", "true"), ("Status", "paused")):
+        one.paused = line
     elif key == "IpcMode":
         one.host_ipc = value == "host"
     elif key == "OOMKilled" and value == "true":

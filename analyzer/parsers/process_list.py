@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from flatline.bundle.facts import Host, Process, Thread, process_id
+from flatline.bundle.facts import Host, Process, Thread, ToolRun, process_id
 
 from .columns import split_row
 from .interface import HOST, LOOKAHEAD, Line, Lines, Parsed, Parser
 from .process_rows import Listed, listed, state_of
-from .prompts import command_in
+from .prompts import command_before, command_in
 from .spans import next_shown
 
 _WORDS = (
@@ -100,6 +100,10 @@ _KEYWORDS = {
 _FORMAT = re.compile(
     r"\s(?:-?[a-zA-Z]*o|--format)[ =]?['\"]?(?P<format>[a-z%][a-z%_]*[=:,][\w%:,= -]{0,300}?)['\"]?(?=\s*[|;>]|\s+-|$)"
 )
+_OF_ONE = re.compile(
+    r"ps(?=\s)(?!.*[|;]).{0,80}?(?:\s-{0,2}p(?:id)?[= ]?|\s-\w{0,4}p ?|\s)(?P<pid>\d{1,9})(?:\s+-\w.{0,60})?$"
+)
+"""``ps`` of one process by its number."""
 _COUNT = re.compile(r"^ps\s(?:.{0,60}\s)?-o ?nlwp=?(?:\s|$)")
 _TOP = re.compile(r"top - \d\d:\d\d:\d\d up .{1,60}load average: \d")
 _SUMMARY = re.compile(r"(?:Tasks|Threads|%?Cpu\(s\)|%Cpu\d+ ?|[KMGTP]iB (?:Mem|Swap)|Mem|Swap) ?: ")
@@ -163,11 +167,21 @@ def parse_ps(lines: Lines, start: int) -> Parsed | None:
     """A list with its headline, or rows that are unmistakable without one."""
     head = lines[start].bare
     if _HEAD.match(head):
-        return _below_head(lines, start, _List())
+        return _below_head(lines, start, _List()) or _nobody(lines, start)
     for columns, pattern in _ROWS:
         if pattern.match(head):
             return _without_head(lines, start, columns, pattern)
     return None
+
+
+def _nobody(lines: Lines, start: int) -> Parsed:
+    """A headline alone: where one process was asked for, it is not there."""
+    command = command_before(lines, start)
+    asked = _OF_ONE.match(command.text) if command else None
+    if asked is None:
+        return Parsed(start + 1, about="0 processes")
+    said = f"there is no process {asked['pid']}"
+    return Parsed(start + 1, (ToolRun("ps", "error", message=said, line=lines[start].number),), about=said)
 
 
 def parse_asked(lines: Lines, start: int) -> Parsed | None:
@@ -218,7 +232,7 @@ def parse_top(lines: Lines, start: int) -> Parsed | None:
     return Parsed(at, (found.host,) if found.host else ()) if at > start + 1 else None
 
 
-def _below_head(lines: Lines, head_at: int, found: _List) -> Parsed:
+def _below_head(lines: Lines, head_at: int, found: _List) -> Parsed | None:
     columns, head, end = tuple(lines[head_at].bare.split()), lines[head_at].bare, head_at + 1
     indent = len(lines[head_at].text) - len(lines[head_at].text.lstrip())
     for index in range(head_at + 1, len(lines)):
@@ -235,6 +249,8 @@ def _below_head(lines: Lines, head_at: int, found: _List) -> Parsed:
         elif entry := listed(row, line):
             found.add(entry)
         end = index + 1
+    if end == head_at + 1 and found.host is None:
+        return None
     return _parsed(end, found, whole="PPID" in columns or "USER" in columns or "UID" in columns)
 
 

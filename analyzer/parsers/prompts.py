@@ -15,7 +15,8 @@ _TOOLS = (
     r"cat|sudo|ps|top|pstree|lsof|ss|netstat|strace|dmesg|journalctl|df|free|ulimit|ls|stat|mount|findmnt|uptime|id|"
     r"squeue|systemctl|scontrol|sacct|sinfo|kubectl|ray|docker|podman|nvidia-smi|rocm-smi|amd-smi|npu-smi|py-spy|gdb|pip|pip3|uv|"
     r"conda|"
-    r"env|printenv|export|python|python3|torchrun|accelerate|deepspeed|nvcc|ldd|uname|lscpu|lspci|ibstat|head|tail|grep|"
+    r"env|printenv|export|fuser|lslocks|pgrep|pidof|ibstatus|ibv_devinfo|ip|ifconfig|route|iptables|sqlite3|qstat|"
+    r"bjobs|condor_q|python|python3|torchrun|accelerate|deepspeed|nvcc|ldd|uname|lscpu|lspci|ibstat|head|tail|grep|"
     r"for|kill|jobs|fg|bg|nohup|srun|sbatch|mpirun|bash|sh|pystack|eu-stack|pstack|du|quota|lfs|ipcs|numactl"
 )
 _HERE = r"(?:\([\w .-]{1,60}\) ?){0,2}"

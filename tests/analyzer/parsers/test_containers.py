@@ -98,3 +98,10 @@ def test_the_compiler_of_cuda():
 )
 def test_other_settings_stay_log(text):
     assert {b.kind for b in blocks_of(text)} == {"log"}
+
+
+def test_a_container_that_is_paused_is_so_in_the_scheduler():
+    state = {"Status": "paused", "Paused": True, "OOMKilled": False, "Pid": 77}
+    text = json.dumps([{"Id": "9f3c", "Created": "2024-01-01", "State": state, "Name": "/sampler"}], indent=4)
+    rows = rows_of(blocks_of(text)[0], Scheduler)
+    assert [(row.job, row.state) for row in rows] == [("sampler", "paused")]

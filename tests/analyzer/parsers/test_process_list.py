@@ -9,7 +9,7 @@ import sys
 import pytest
 from parsing import blocks_of, only, printed, rows_of
 
-from flatline.bundle.facts import Host, Process, Thread
+from flatline.bundle.facts import Host, Process, Thread, ToolRun
 
 
 @pytest.fixture
@@ -210,3 +210,16 @@ def test_what_a_filter_left_of_another_format_is_not_taken_for_rows():
 def test_how_many_threads_one_process_has(text):
     rows = rows_of([row for block in blocks_of(text) for row in block.rows], Process)
     assert [(row.pid, row.threads_total) for row in rows if row.threads_total] == [(31, 260)]
+
+
+def test_a_headline_alone_says_that_the_one_asked_for_is_not_there():
+    for command in ("ps -p 4411", "ps -fp 4411", "ps 4411", "ps -o pid,stat,cmd -p 4411"):
+        blocks = blocks_of(f"$ {command}\n    PID TTY          TIME CMD\n$ \n")
+        assert [run.message for block in blocks for run in rows_of(block, ToolRun)] == ["there is no process 4411"], (
+            command
+        )
+
+
+def test_a_headline_alone_below_a_filter_says_nothing():
+    blocks = blocks_of("$ ps aux | head -1\nUSER  PID %CPU %MEM  VSZ RSS TTY STAT START TIME COMMAND\n")
+    assert [row for block in blocks for row in rows_of(block, ToolRun)] == []
