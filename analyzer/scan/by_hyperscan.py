@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from .interface import Sought
 from .outline import outline
 
 try:
@@ -19,11 +20,11 @@ class HyperscanFinder:
     is_quick = True
     wasteful_from = 500_000
 
-    def __init__(self, patterns: tuple[str, ...]) -> None:
+    def __init__(self, patterns: tuple[Sought, ...]) -> None:
         assert hyperscan is not None
         self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         self._database.compile(
-            expressions=[outline(pattern).encode() for pattern in patterns],
+            expressions=[outline(*sought).encode() for sought in patterns],
             ids=list(range(len(patterns))),
             elements=len(patterns),
             flags=[hyperscan.HS_FLAG_MULTILINE] * len(patterns),
@@ -40,7 +41,7 @@ class HyperscanFinder:
         return found
 
 
-def build(patterns: tuple[str, ...]) -> HyperscanFinder | None:
+def build(patterns: tuple[Sought, ...]) -> HyperscanFinder | None:
     """None when Hyperscan is not installed, does not run on this CPU or refuses an outline."""
     if hyperscan is None or not patterns:
         return None
@@ -51,5 +52,5 @@ def build(patterns: tuple[str, ...]) -> HyperscanFinder | None:
 
 
 @lru_cache(maxsize=2)
-def _built(patterns: tuple[str, ...]) -> HyperscanFinder:
+def _built(patterns: tuple[Sought, ...]) -> HyperscanFinder:
     return HyperscanFinder(patterns)

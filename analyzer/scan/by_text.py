@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from .interface import Sought
 from .needed import needed_texts
 
 
@@ -14,10 +15,10 @@ class TextFinder:
     is_quick = False
     wasteful_from = 1
 
-    def __init__(self, patterns: tuple[str, ...]) -> None:
+    def __init__(self, patterns: tuple[Sought, ...]) -> None:
         self._needing: dict[bytes, list[int]] = {}
         self._always: list[int] = []
-        for index, pattern in enumerate(patterns):
+        for index, (pattern, _) in enumerate(patterns):
             texts = needed_texts(pattern)
             if not texts or not all(map(str.isascii, texts)):  # only ASCII is compared without its case
                 self._always.append(index)
@@ -50,6 +51,6 @@ def _lines(block: bytes) -> Iterator[int]:
 
 
 @lru_cache(maxsize=8)
-def build(patterns: tuple[str, ...]) -> TextFinder:
+def build(patterns: tuple[Sought, ...]) -> TextFinder:
     """Always to be had."""
     return TextFinder(patterns)

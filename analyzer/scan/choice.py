@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from . import by_re2, by_text
-from .interface import Finder
+from .interface import Finder, Sought
 
 WARM_UP = 2 * 1024**2
 """Bytes after which Hyperscan is built for a text that is known to be long: until then it shows which patterns are in
@@ -27,12 +27,12 @@ def is_long(*, seen: int, left: int) -> bool:
     return by_hyperscan.hyperscan is not None
 
 
-def finder_for(patterns: tuple[str, ...]) -> Finder:
+def finder_for(patterns: tuple[Sought, ...]) -> Finder:
     """The finder that is to be had at once."""
     return by_re2.build(patterns) or by_text.build(patterns)
 
 
-def quick_finder_for(patterns: tuple[str, ...]) -> Future[Finder | None]:
+def quick_finder_for(patterns: tuple[Sought, ...]) -> Future[Finder | None]:
     """The quickest, built beside what goes on here (that does not hold the interpreter); None: there is none."""
     from . import by_hyperscan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .near import Near
 
@@ -37,6 +37,14 @@ def text_of(text: str) -> Text:
     """A text that is in memory."""
     data = text.encode("utf-8", "replace")
     return Text((data,), len(data))
+
+
+class Sought(NamedTuple):
+    """A pattern that a finder looks for."""
+
+    pattern: str
+    is_whole: bool = False
+    """Whether all of it is, and not only the piece of it that says most: that one is in too many lines."""
 
 
 class Finder(Protocol):

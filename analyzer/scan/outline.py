@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from .pieces import MOST_COPIES, telling_piece
+
 ANYWHERE = r"^[^\n]"
 """The outline of what has none: every line that is not empty."""
 MAX_OUTLINE = 20_000
-MOST_COPIES = 4
-"""Repeats of more are taken for any number: ``.{1,80}`` costs an automaton eighty states, ``.+`` one."""
 BYTES_OF_A_LETTER = 4
 _WIDE = r"\x80-\xff"
 _READ_OTHERWISE = re.compile(r"\[:\^?[a-z]+:\]|\{,")
@@ -38,13 +38,16 @@ class _Unknown(Exception):
 
 
 @lru_cache(maxsize=4096)
-def outline(pattern: str) -> str:
-    """Of a pattern in RE2 syntax, to be compiled so that ``^`` and ``$`` are the ends of lines."""
+def outline(pattern: str, is_whole: bool = False) -> str:
+    """Of a pattern in RE2 syntax, to be compiled so that ``^`` and ``$`` are the ends of lines.
+
+    That of its `telling_piece` alone, but for one that is to be looked for whole.
+    """
     tree = parsed(pattern)
     if tree is None or _fewest(tree) == 0:
         return ANYWHERE
     try:
-        found = _trimmed(list(tree), bool(tree.state.flags & re.IGNORECASE))
+        found = _trimmed(list(tree), bool(tree.state.flags & re.IGNORECASE), is_whole)
     except (_Unknown, RecursionError):
         return ANYWHERE
     return found if len(found) <= MAX_OUTLINE else ANYWHERE
@@ -63,7 +66,7 @@ def parsed(pattern: str) -> Any:
 # --- sequences ---
 
 
-def _trimmed(items: list[Any], fold: bool) -> str:
+def _trimmed(items: list[Any], fold: bool, is_whole: bool) -> str:
     """A sequence of which both ends may be left out: RE2 cannot look around, so nothing depends on them."""
     while _is_needless(items[0]):
         items = items[1:]
@@ -72,10 +75,11 @@ def _trimmed(items: list[Any], fold: bool) -> str:
     name, argument = items[0]
     if len(items) == 1 and str(name) == "SUBPATTERN":
         _, add, remove, inner = argument
-        return _trimmed(list(inner), _folds(fold, add, remove))
+        return _trimmed(list(inner), _folds(fold, add, remove), is_whole)
     if len(items) == 1 and str(name) == "BRANCH":
-        return _either(_trimmed(list(branch), fold) for branch in argument[1])
-    return _ended(items, fold)
+        return _either(_trimmed(list(branch), fold, is_whole) for branch in argument[1])
+    piece = items if is_whole else telling_piece(items)
+    return _ended(items, fold) if piece is items else _trimmed(list(piece), fold, is_whole)
 
 
 def _ended(items: Sequence[Any], fold: bool) -> str:

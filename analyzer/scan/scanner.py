@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from . import choice
 from .blocks import blocks
-from .interface import Compiled, Finder, Found, Line, Text
+from .interface import Compiled, Finder, Found, Line, Sought, Text
 from .near import Near, Neighbours
 from .tail import Tail
 
 FIRST_BLOCK, LARGEST_BLOCK = 256 * 1024, 4 * 1024**2
 """Small ones first: what is in every other line is soon known, and not looked for any more."""
+MOST_IN_VAIN = 500
+"""Lines with the piece that is looked for, and without the pattern, until all of the pattern is looked for."""
+COST_IN_VAIN = 10
+"""To ask a pattern of a line costs as much as so many places that nobody asks for."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ class _Using:
 
     wanted: tuple[int, ...]
     finder: Finder
+    whole: frozenset[int] = frozenset()
+    """Those of all patterns that are looked for whole."""
 
 
 class Scanner:
@@ -62,11 +68,14 @@ class Scanner:
         self.counts = [0] * len(patterns)
         """In how many lines each was found; `most` means at least so many."""
         self._using = _Using((), choice.finder_for(()))
-        self._coming: tuple[tuple[int, ...], Future[Finder | None]] | None = None
-        """A quicker finder that is being built, with the patterns that it will look for."""
+        self._coming: tuple[tuple[int, ...], frozenset[int], Future[Finder | None]] | None = None
+        """A quicker finder that is being built, with the patterns that it will look for, and which whole."""
         self._may_be_quicker = True
+        self._in_vain = [0] * len(patterns)
+        """In how many lines each was asked for and was not."""
+        self._whole: frozenset[int] = frozenset()
         self._wasted = 0
-        """Lines in which the finder found only what is not looked for any more."""
+        """Lines in which the finder found only what is not looked for any more, or in vain."""
         self._seen = 0
 
     def scan(self, text: Text) -> Scanned:
@@ -93,30 +102,31 @@ class Scanner:
 
     def _finder(self, left: int) -> _Using:
         """The finder there is, or a better one: a quicker one, or one without what was found often enough."""
-        if self._coming is not None and self._coming[1].done():
-            wanted, finder = self._coming[0], self._coming[1].result()
+        if self._coming is not None and self._coming[-1].done():
+            wanted, whole, future = self._coming
+            finder = future.result()
             self._coming, self._may_be_quicker = None, finder is not None
             if finder is not None:
-                self._using, self._wasted = _Using(wanted, finder), 0
+                self._using, self._wasted = _Using(wanted, finder, whole), 0
         using = self._using
         is_wasteful = self._wasted >= using.finder.wasteful_from or not self._seen
         if is_wasteful and not using.finder.is_quick:
             wanted = self._still_wanted()
-            self._using, self._wasted = _Using(wanted, choice.finder_for(self._named(wanted))), 0
+            self._using, self._wasted = _Using(wanted, choice.finder_for(self._sought(wanted)), self._whole), 0
         if (
             self._coming is None
             and self._may_be_quicker
             and (is_wasteful if using.finder.is_quick else choice.is_long(seen=self._seen, left=left))
         ):
             wanted = self._still_wanted()
-            self._coming = wanted, choice.quick_finder_for(self._named(wanted))
+            self._coming = wanted, self._whole, choice.quick_finder_for(self._sought(wanted))
         return self._using
 
     def _still_wanted(self) -> tuple[int, ...]:
         return tuple(index for index, count in enumerate(self.counts) if count < self._most)
 
-    def _named(self, indices: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._patterns[index] for index in indices)
+    def _sought(self, indices: Iterable[int]) -> tuple[Sought, ...]:
+        return tuple(Sought(self._patterns[index], index in self._whole) for index in indices)
 
     def _found_in(self, block: bytes, number: int, using: _Using, neighbours: Neighbours) -> Iterator[Found]:
         """`number` is that of the block's first line."""
@@ -132,7 +142,16 @@ class Scanner:
                 neighbours.tell(here[0].line.near, block, begin, end)
             for found in here:
                 self.counts[found.index] += 1
+            if len(here) < len(wanted):
+                self._note_in_vain(set(wanted).difference(found.index for found in here), using)
             yield from here
+
+    def _note_in_vain(self, indices: Iterable[int], using: _Using) -> None:
+        for index in indices:
+            self._in_vain[index] += 1
+            if self._in_vain[index] >= MOST_IN_VAIN and index not in using.whole:
+                self._whole |= {index}
+                self._wasted += COST_IN_VAIN
 
     def _look(self, indices: Sequence[int], number: int, raw: bytes, near: Near | None = None) -> Iterator[Found]:
         """Those of the patterns that are in one line."""
@@ -151,7 +170,7 @@ class Scanner:
             return
         lines = tail.lines()
         block = b"\n".join(line for _, line in lines)
-        for begin, end, which in _lines_with(choice.finder_for(self._patterns), block):
+        for begin, end, which in _lines_with(choice.finder_for(self._sought(range(len(self._patterns)))), block):
             number, _ = lines[block.count(b"\n", 0, begin)]
             yield from self._look(which, number, block[begin:end], tail.near(number))
 

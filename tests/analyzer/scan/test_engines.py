@@ -12,7 +12,7 @@ from flatline.analyzer.judge import patterns as truth
 from flatline.analyzer.judge.pack import load_rulebook
 from flatline.analyzer.judge.patterns import compile_pattern
 from flatline.analyzer.scan import by_hyperscan, by_re2, choice, scanner
-from flatline.analyzer.scan.interface import MAX_LINE, Text
+from flatline.analyzer.scan.interface import MAX_LINE, Sought, Text
 from flatline.analyzer.scan.near import MAX_BYTES
 from flatline.analyzer.scan.scanner import Scanner
 
@@ -184,7 +184,7 @@ MOST_PLACES = 4
 def test_no_pattern_of_the_rules_is_at_each_place_of_ordinary_lines():
     if by_hyperscan.hyperscan is None:
         pytest.skip("there is no wheel of it here")
-    finder = by_hyperscan.build(BUILT_IN)
+    finder = by_hyperscan.build(tuple(map(Sought, BUILT_IN)))
     assert finder is not None
     places = Counter(index for _, which in finder.places(ORDINARY) for index in which)
     assert {BUILT_IN[index]: n for index, n in places.items() if n > MOST_PLACES * ORDINARY.count(b"\n")} == {}
