@@ -210,6 +210,20 @@ def test_a_connection_that_its_own_process_took_is_a_client_s():
     assert (edge.owner, edge.text.split(":")[0]) == ("outside", "serves")
 
 
+def test_where_the_client_waits_for_an_answer_as_well_it_owes_no_request():
+    job = one()
+    job.process(13, ppid=12)
+    job.add("fds", Fd("h1/12", 4, "socket", "socket:[8]", 8, peers=()))
+    job.add("fds", Fd("h1/12", 5, "socket", "socket:[9]", 9, peers=("h1/13",)))
+    job.add("fds", Fd("h1/13", 6, "socket", "socket:[10]", 10, peers=("h1/12",)))
+    job.add("sockets", Socket(8, "inet", state="LISTEN", local="0.0.0.0:8888"))
+    job.add("sockets", Socket(9, "inet", state="ESTABLISHED", local="127.0.0.1:8888", remote="127.0.0.1:5000"))
+    job.add("sockets", Socket(10, "inet", state="ESTABLISHED", local="127.0.0.1:5000", remote="127.0.0.1:8888"))
+    job.thread(12, syscall=reads(5), stacks=(MAIN,))
+    job.thread(13, syscall=reads(6), stacks=(MAIN,))
+    assert (job.edge(12).awaited, job.edge(12).strength) == ("process:h1/13", "proven")
+
+
 # --- loops around a sleep ---
 
 

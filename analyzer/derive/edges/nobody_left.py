@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from flatline.bundle.facts import Strength, Thread, WaitEdge
 
 from ..known import known_wait
+from ..known_wait import standard_file
 from ..scene import Scene, innermost_user
 from .bystanders import sleepers_left
 from .draw import edge, living
@@ -65,7 +66,7 @@ def find_nobody_left(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     found = known_wait(scene.stack(thread.id))
     if found is None or found[0].kind != "futex" or found[0].whom not in ("nobody-known", "future"):
         return
-    if (found[1].file or "").endswith("multiprocessing/synchronize.py"):
+    if standard_file(found[1].file or "").endswith(("multiprocessing/synchronize.py", "multiprocessing/queues.py")):
         return  # another process may
     if found[0].whom == "future" and living(scene.children_of(thread.process)):
         return  # a worker may still bring it

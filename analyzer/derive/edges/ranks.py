@@ -71,13 +71,16 @@ def _is_in_backward(scene: Scene, thread: Thread) -> bool:
 
 
 def _within_backward(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
-    """The engine may wait for the device as well: only a rank that is awake somewhere else is said to be missing."""
+    """The engine may wait for the device as well: only a rank that is awake elsewhere, or waits in a collective there, is
+    said to be missing, and none as long as another thread of this process is at work."""
     world = _world(scene, thread)
     ranks = _ranks(scene, world)
-    if thread.id not in {rank.id for rank in ranks}:
+    at_work = any(other.liveness in AWAKE for other in scene.threads_of(thread.process))
+    if at_work or thread.id not in {rank.id for rank in ranks}:
         return
     frame = scene.stack(thread.id)[0]
-    late = [rank for rank in ranks if rank.liveness in AWAKE and "backward" not in _functions(scene, rank)]
+    outside = [rank for rank in ranks if not _is_within(scene, rank, "backward")]
+    late = [rank for rank in outside if rank.liveness in AWAKE] or [rank for rank in outside if _is_joined(scene, rank)]
     for first in late[:1]:
         yield edge(scene, thread, f"thread:{first.id}", "collective", "suggested",
                    f"waits in the backward pass for the other ranks: {_named(scene, late)}", owner="thread",
@@ -85,8 +88,13 @@ def _within_backward(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
                    reason="asleep in the engine of the backward pass, in which they are not")  # fmt: skip
 
 
-def _functions(scene: Scene, thread: Thread) -> set[str]:
-    return {short_function(frame) for frame in scene.stack(thread.id)}
+def _is_within(scene: Scene, thread: Thread, function: str) -> bool:
+    return any(short_function(frame) == function for frame in scene.stack(thread.id))
+
+
+def _is_joined(scene: Scene, thread: Thread) -> bool:
+    found = known_wait(scene.stack(thread.id))
+    return found is not None and found[0].whom == "ranks"
 
 
 def _condition(scene: Scene, thread: Thread) -> str:

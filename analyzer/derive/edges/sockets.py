@@ -27,7 +27,12 @@ def find_socket(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
         return
     kind, socket = KINDS[call.name], scene.socket(fd)
     peers = [peer for peer in peers_of(scene, fd, socket) if peer != thread.process]
-    if kind == "socket-read" and socket is not None and _took(scene, thread, socket):
+    if (
+        kind == "socket-read"
+        and socket is not None
+        and _took(scene, thread, socket)
+        and not _waits_at_other_end(scene, socket, peers)
+    ):
         yield _to_client(scene, thread, fd, socket, peers)
         return
     if kind == "socket-read" and fd.fd == 0 and not any(scene.in_job(peer) for peer in peers):
@@ -48,6 +53,16 @@ def _took(scene: Scene, thread: Thread, socket: Socket) -> bool:
     port = (socket.local or "").rpartition(":")[2]
     listening = (s for s in scene.sockets_of(thread.process) if s.state == "LISTEN" and s.family != "unix")
     return bool(port) and any((s.local or "").rpartition(":")[2] == port for s in listening)
+
+
+def _waits_at_other_end(scene: Scene, socket: Socket, peers: Sequence[str]) -> bool:
+    """Whether the client has sent all it means to send, and waits for an answer itself: then it owes no request."""
+    other = scene.other_end(socket)
+    if other is None or len(peers) != 1 or not scene.in_job(peers[0]):
+        return False
+    ends = {fd.fd for fd in scene.fds_of(peers[0]) if fd.inode == other.inode}
+    calls = (thread.syscall for thread in scene.threads_of(peers[0]) if thread.liveness == "frozen")
+    return any(call is not None and call.name in READS and call.fd in ends for call in calls)
 
 
 def _to_client(scene: Scene, thread: Thread, fd: Fd, socket: Socket, peers: Sequence[str]) -> WaitEdge:

@@ -34,6 +34,13 @@ def test_they_wait_for_the_rank_that_is_awake_elsewhere():
     assert edge.text == "waits in the backward pass for the other ranks: pid 12 is not in it"
 
 
+def test_a_rank_that_has_gone_on_to_the_barrier_is_missing_and_misses_them():
+    barrier = ((f"{TORCH}/distributed/distributed_c10d.py", "barrier", 4600), (USER, "fit", 30))
+    job = ranks({"syscall": FUTEX_FOR_EVER, "stacks": barrier}, ASLEEP)
+    assert job.edge(13).awaited == "thread:h1/12/12"
+    assert job.edge(12).awaited == "thread:h1/13/13"
+
+
 def test_for_whom_they_wait_does_not_show_where_all_sleep_in_it():
     assert {edge.kind for edge in ranks(ASLEEP, ASLEEP).edges(13)} == {"futex"}
 
