@@ -15,6 +15,7 @@ from ..findings import Verdict, VerdictState
 from .logs.collectives import watched
 from .logs.progress import Progress
 from .logs.reading import LogText
+from .logs.sign_table import WATCHDOG_ENDED
 from .logs.signs import LAST_WORDS, Read, Sign, calls_of, cut_stack, read
 from .looks import Told, told_by_looks
 
@@ -29,6 +30,8 @@ OWN_CHILD = (
 """(end of the file, function) of waits that only the job itself can end."""
 ALMOST = 0.5
 """Of a time-out: a bar that has run so long when it struck was running while the others waited."""
+STALLED = 0.8
+"""A stall inspector says itself that ranks wait, and for which: no cause says it better."""
 FEW = 10
 """Collectives of a job that has not begun to train."""
 SLOW_EACH_S = 60.0
@@ -41,6 +44,8 @@ KERNEL_LOG = "raw/kernel-log.txt"
 QUOTE = 160
 _LAUNCHER = re.compile(r"torch/distributed/(?:elastic|run\.py|launch|launcher)|/subprocess\.py$|/bin/torchrun$")
 """Who has started the ranks stands where it always stands."""
+_KEYS = re.compile(r"(?:\^C)+\s*$")
+"""That somebody has pressed Ctrl-C, and nothing of what he has ended."""
 _WAIT_CALL = re.compile(r"\.(?:wait|acquire|get|join|recv|poll|select|result|communicate|waitpid)\(|\bsleep\(")
 
 
@@ -89,6 +94,9 @@ def _timed_out(one: Read) -> Told | None:
     sign = next((s for s in one.of("timed-out") if not one.goes_on_after(s)), None)
     if sign is None:
         return None
+    killed = next((s for s in one.of("ended") if s.what == WATCHDOG_ENDED), None)
+    if killed is not None:
+        return Told("crashed", 0.8, f"{_said(one, killed)}; before: {_said(one, sign)}")
     died = next((s for s in one.of("ended") if s.index < sign.index and not one.goes_on_after(s)), None)
     if died is not None:
         return Told("crashed", 0.8, f"{_said(one, died)}, before the others' time-out")
@@ -134,7 +142,7 @@ def _asked(one: Read) -> Told | None:
 
 def _stalled(one: Read) -> Told | None:
     sign = next((s for s in reversed(one.of("stalled")) if not one.goes_on_after(s)), None)
-    return Told("waiting", 0.65, _said(one, sign)) if sign is not None else None
+    return Told("waiting", STALLED, _said(one, sign)) if sign is not None else None
 
 
 def _interrupted(one: Read) -> Told | None:
@@ -143,6 +151,8 @@ def _interrupted(one: Read) -> Told | None:
     if sign is None or "scheduler" in sign.what:
         return None
     calls = [call for call in calls_of(one, sign) if not _LAUNCHER.search(call[0])]
+    if not calls and _KEYS.match(sign.line.text):
+        return None  # the end of a command, such as one that follows a log
     own = [c for c in calls[:8] if any(c[0].endswith(file) and (not name or c[1] == name) for file, name in OWN_CHILD)]
     if own or not calls:
         return Told("hung", 0.65 if own else 0.5, f"{_said(one, sign)}{_in(own)}")

@@ -13,9 +13,12 @@ from flatline.bundle.facts import Frame, Process, RdmaPort, Scheduler, Thread
 
 from ..case import FactStore
 from ..findings import VerdictState
+from .known import known_wait
 from .known_wait import short_function
 
-PENDING = re.compile(r"(?i)^(pending|PD|queued|configuring|CF|unschedulable|suspended)\b")
+PENDING = re.compile(
+    r"(?i)^(pending|PD|queued|configuring|CF|unschedulable|suspended|containercreating|(?:err)?imagepull\w*)\b"
+)
 RUNNING = re.compile(r"(?i)^(running|R|completing|CG)$")
 SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "sleep", "usleep", "time_sleep", "pysleep"})
 FROM_OUTSIDE = frozenset({
@@ -95,12 +98,18 @@ def told_by_stacks(store: FactStore) -> Told | None:
         return None
     shown = [t for t in threads if t.id in stacks]
     stands = [t for t in shown if not any(POOLS.search(frame.function) for frame in stacks[t.id])]
-    if not stands or any(frame.active for frame in store.rows("frames")):
+    if not stands or any(frame.active and not _goes_round(stacks[frame.thread]) for frame in store.rows("frames")):
         return None
     first = next((t for t in stands if t.is_main or t.tid == t.pid), stands[0])
     inner = min(stacks[first.id], key=lambda frame: frame.depth)
     where = f"{inner.artefact or first.artefact}:{inner.line or first.line}: a thread stood in {short_function(inner)}"
     return Told("hung", STANDS, f"{where}, and nothing shows that it is at work; one look does not tell for how long")
+
+
+def _goes_round(stack: Sequence[Frame]) -> bool:
+    """Whether it is in a call that uses a processor while it waits for other ranks or for the GPU."""
+    wait = known_wait(tuple(sorted(stack, key=lambda frame: frame.depth)))
+    return wait is not None and wait[0].burns_cpu and wait[0].kind in ("collective", "device")
 
 
 def _ports(ports: Iterable[RdmaPort]) -> Iterator[Told]:

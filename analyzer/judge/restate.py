@@ -12,8 +12,9 @@ from .verdicts import Fired
 
 IMPLIED_AT_MOST = 0.7
 """How sure a verdict is that only follows from a cause."""
-SEEN_AT_MOST = 0.6
-"""How sure texts are at most that a job waits, where only a look or a line of a log tells it."""
+SEEN_AT_MOST = 0.78
+"""How sure texts are at most that a job waits, where only a look or a line of a log tells it; a question that its log
+ends with, and the stall that a log reports, are surer."""
 LIKELY = 0.7
 """A verdict is not changed by less."""
 REPLACES: Mapping[Restated, frozenset[VerdictState]] = {  # what moves is seen, and needs nobody to say so

@@ -52,6 +52,8 @@ def _sign(kind: SignKind, what: str, *patterns: str) -> SignPattern:
     return SignPattern(kind, what, re.compile("|".join(parts)))
 
 
+WATCHDOG_ENDED = "its watchdog has ended it"
+
 SIGNS: tuple[SignPattern, ...] = (
     # --- ended from outside ---
     _sign(
@@ -74,14 +76,23 @@ SIGNS: tuple[SignPattern, ...] = (
     ),
     # --- waited in vain ---
     _sign(
+        "ended",
+        "it gave up waiting, and ended",
+        r"^(?:[A-Za-z_]\w*\.)*_?[A-Z]\w*(?:Error|Exception|Timeout): "
+        r"(?!.*(?:Watchdog caught|collective operation timeout|Timed out waiting \d+ ?ms|[Rr]etrying|[Ww]ill retry))"
+        r".*(?:[Tt]imed? ?out|TIMED? ?OUT|[Dd]eadlock|DEADLINE|[Ww]aiting|[Cc]onnect)",
+        r"monitoredBarrier",
+    ),
+    _sign("ended", WATCHDOG_ENDED, r"Terminating the process after attempting to dump debug info"),
+    _sign(
         "timed-out",
         "a collective was waited for until its time-out",
         r"collective operation timeout",
         r"Timeout at (?:NCCL|collective|XCCL|HCCL) work",
-        r"failure detected by watchdog at work",
+        r"(?:failure|timeout\)) detected by watchdog at work",
         r"Timed out waiting \d+ ?ms for (?:recv|send|wait)",
         r"waitForInput: .{0,300}timed out after \d+ ?ms",
-        r"monitoredBarrier",
+        r"Not all ranks joining collective",
         r"[Hh]eartbeat monitor timed out",
         r"NCCL operations have failed or timed out",
         r"(?:HCCL|hccl).*timeout",
@@ -134,6 +145,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"(?i)cannot be scheduled|queued and waiting for resources|insufficient (?:nvidia|resources|cpu|memory|gpu)",
         r"(?i)waiting for (?:a free |free )?gpus?\b|will try again to get a gpu",
     ),
+    _sign("waits", "what its container needs does not come", r"MountVolume\.SetUp failed", r"Failed to pull image"),
     _sign(
         "waits",
         "the ranks' rendezvous does not answer",
@@ -144,13 +156,21 @@ SIGNS: tuple[SignPattern, ...] = (
         r"[Cc]lient socket (?:has failed to connect|will attempt to connect|is attempting to connect)",
     ),
     _sign(
-        "waits", "a connection cannot be made", r"connect\(\) to \S+ failed", r"(?i)\bno route to host\b(?!.*NCCL WARN)"
+        "waits",
+        "a connection cannot be made",
+        r"connect\(\) to \S+ failed",
+        r"(?i)^(?!.*NCCL WARN).*\bno route to host\b",
+        r"btl: ?tcp: attempting to connect\(\) to",
+        r"received unexpected process identifier",
+        r"Known IPs of peer:",
+        r"This attempted connection will be ignored",
     ),
     _sign(
         "waits",
         "it tries again and again",
         r"(?i)\bentering retry loop",
-        r"(?i)\bretrying (?:in|after|again|\()",
+        r"(?i)\bretrying (?:in|after|again|request to|\()",
+        r"(?i)\bretry connect to\b",
         r"(?i)\bwill retry\b",
         r"(?i)\bretrying error\b",
         r"(?i)\bretry(?:ing)? ?(?:attempt )?\d+ ?(?:/|of)",
@@ -161,7 +181,8 @@ SIGNS: tuple[SignPattern, ...] = (
     _sign(
         "waits",
         "it says that it waits",
-        r"(?i)(?<!timed out )\b(?:still |now |are |is )?waiting (?:for|on|to|until)\b(?!.{0,40}\btimed out)",
+        r"(?i)(?<!timed out )\b(?:still |now |are |is )?waiting (?:\d+ \w+ )?(?:for|on|to|until)\b"
+        r"(?! application startup)(?!.{0,40}\btimed out)",
         r"(?i)wait(?:ing)? in store based barrier",
     ),
     # --- it ended ---
@@ -175,6 +196,9 @@ SIGNS: tuple[SignPattern, ...] = (
         r"[Bb]us error",
         r"^Killed$|: Killed$|: +\d+ Killed\b",
         r"terminate called (?:after|without)",
+        r"in the fork\(\) child process\. Crashing instead",
+        r"Terminating: fork\(\) called from a process",
+        r"^\s*Reason: +OOMKilled",
         r"Process received signal",
         r"exited on signal \d",
         r"(?:is|was|been) killed by signal",
@@ -197,6 +221,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"\bexit(?:ed)?(?: with)?(?: (?:code|status))+:? [1-9]",
         r"CANCELLED AT \S+ DUE TO NODE FAILURE|: error: Node failure on",
         r"^F\d{4} \d\d:\d\d:\d\d",
+        r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: F \S",
         r"Check failure stack trace",
         r"CalledProcessError",
     ),
@@ -215,6 +240,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"\bCUDA error: ",
         r"HIP error: ",
         r"CUDNN_STATUS_|CUBLAS_STATUS_",
+        r"Error 802: system not yet initialized",
         r"device-side assert",
         r"(?:unhandled (?:cuda|system)|internal|remote process) error.{0,20}NCCL",
         r"ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError",
@@ -225,9 +251,9 @@ SIGNS: tuple[SignPattern, ...] = (
     _sign(
         "ended",
         "a call of NCCL failed",
-        r"NCCL WARN (?!.*(?:[Ff]ailed to|[Cc]ould not) (?:open|find|load))"
-        r".*(?:[Ff]ail(?:ed|ure)|[Ee]rror\b|Duplicate GPU|No (?:usable|interface|space left)|unsupported|[Mm]ismatch"
-        r"|Got completion (?:from|with))",
+        r"NCCL WARN (?!.*(?:(?:[Ff]ailed to|[Cc]ould not) (?:open|find|load)|Got async event))"
+        r".*(?:[Ff]ail(?:ed|ure)|[Ee]rror\b|Duplicate GPU|[Nn]o (?:usable|(?:socket )?interface|space left)|unsupported"
+        r"|[Mm]ismatch|Got completion (?:from|with))",
     ),
     _sign(
         "ended", "the port is taken", r"server socket has failed to listen", r"(?:EADDRINUSE|[Aa]ddress already in use)"
@@ -236,7 +262,8 @@ SIGNS: tuple[SignPattern, ...] = (
         "ended",
         "an error ended it",
         r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Failure|Timeout|Expired|NotFound|Abort)\b(?:: |:$|$)",
-        r"^(?:\w+ )?ERROR [\d: .,-]+ ?\[[\w./]+:\d+\] (?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b: ",
+        r"^(?:\w+ )?ERROR (?:[\d: .,-]+ ?\[?[\w./]+:\d+\] )? *(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b: ",
+        r"\bException in worker \w+ while processing method",
         r"^\[?ERROR\]?:? Uncaught exception",
     ),
     _sign(
@@ -254,7 +281,7 @@ SIGNS: tuple[SignPattern, ...] = (
         "joining",
         "ranks are still joining",
         r"(?i)initializing (?:distributed|ddp|process[_ ]group|torch distributed|parallel)",
-        r"(?i)\binit_process_group\b",
+        r"(?i)(?<!call )\binit_process_group\b",
         r"(?i)distributed init \(rank",
         r"Rank \d+/\d+ (?:joining|connecting)",
         r"[Cc]lient socket has connected to",
@@ -275,11 +302,15 @@ SIGNS: tuple[SignPattern, ...] = (
         r"(?i)\bdevices? ?[:=] ?['\"]?cpu\b",
         r"GPU available: \w+(?: \(\w+\))?, used: False",
         r"(?i)gpu not (?:found|available|detected)",
+        r"FP16 is not supported on CPU",
+        r"Skipping registering GPU devices|Cannot dlopen some GPU libraries",
+        r"\boffloaded 0/\d+ layers to GPU",
     ),
     _sign(
         "trouble",
         "it reports an error",
         r"^E\d{4} \d\d:\d\d:\d\d",
+        r"NCCL WARN .*Got async event",
         r"^\[?(?:\w+\]? )?ERROR\b",
         r"(?:^|\s)\[?ERROR\]?[: ]",
         r"Error: E[A-Z]+:",
@@ -295,7 +326,7 @@ TELLING = (
     "route", "retry", "again", "fatal", "segmentation", "abort", "bus error", "killed", "exit", "received", "oom",
     "abruptly", "died", "crash", "fail", "mpi_", "check ", "mismatch", "cuda", "hip error", "cudnn", "cublas", "assert",
     "nccl", "hccl", "port", "address", "error", "expired", "notfound", "usage:", "please", "found", "no such", "init",
-    "rank", "joining", "cpu", "accelerator", "stop",
+    "rank", "joining", "cpu", "accelerator", "stop", "identifier", "known ips", "fork()", "offloaded",
 )  # fmt: skip
 """A line without any of these, in lower case, is no sign: looked for first, as most lines of a log are none."""
 GLOG = re.compile(r"[EF]\d{4} \d\d:")
@@ -314,6 +345,13 @@ OF_AN_ERROR = re.compile(
     r"|[WEF]\d{4} \d\d:\d\d|srun: |slurmstepd|\[[EWF]\d{3,4} |Exception (?:raised from|ignored)|C\+\+ CapturedTraceback"
 )
 """The beginning of a line that belongs to an error which is told above or below it."""
+
+OF_A_PART = re.compile(
+    r"Exception (?:raised )?in (?:thread|callback)\b|Thread \w+:$|--- Logging error ---|Process \w*PoolWorker-\d+:"
+    r"|Task exception was never retrieved|ERROR[: -]+asyncio\b"
+)
+"""The beginning of a line that says whose the error below it is: a thread's, a task's, a worker's of a pool that starts
+another. The process lives on."""
 
 PROMPT = re.compile(
     r"(?i)(?:\[y(?:es)?/n(?:o)?\]|\(y(?:es)?/n(?:o)?(?:/[^)]{1,40})?\)"

@@ -13,16 +13,22 @@ from flatline.bundle.facts import LoggedError
 from ...parsers.interface import Line
 from .progress import Progress, progress_of
 from .reading import LogText
-from .sign_table import GLOG, KERNEL, OF_AN_ERROR, PROMPT, SIGNS, TELLING, SignKind, SignPattern
+from .sign_table import GLOG, KERNEL, OF_A_PART, OF_AN_ERROR, PROMPT, SIGNS, TELLING, SignKind, SignPattern
 
 _CALL = re.compile(
     r'^\s*File "(?P<file>[^"]{1,1000})", line \d+, in (?P<function>\S+)|^(?P<cell>/\S{1,1000}) in (?P<called>\w+)\('
 )
 """A frame of a traceback, of Python and of IPython."""
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:: |:?$)")
+"""What a traceback ends with."""
+_NATIVE = re.compile(r"#\d+ |.{0,80}\bpy-bt\b|Thread \d+ \(|.{0,80}\(most recent call first\)")
+"""A line of a debugger's: the Python frames beside it are of what runs."""
 _ARROW = re.compile(r"-+> ?\d+ (.*)")
 _SHAPE = str.maketrans("123456789", "000000000")
 _NUMBER_TELLS = re.compile(r"(?i)exit|return|status|signal")
 """Words beside which it is the number that tells."""
+_TELLS_INDENTED = re.compile(r"Error|Reason: +OOM")
+"""What tells even where a line is deep within another's."""
 MAX_SHAPES = 20_000
 MAX_TRACEBACK = 60
 """Lines of one that are looked at."""
@@ -104,9 +110,12 @@ def read(text: LogText, errors: Iterable[LoggedError] = ()) -> Read:
     known = {error.line: error for error in errors if error.line is not None}
     signs, progress, ordinary = [], [], []
     silent: set[str] = set()
+    parts = _Parts()
     for index, line in enumerate(text.lines):
         found = _sign_of(line.text[-MAX_SEARCHED:], silent)
         found = _as_parsed(found, known.get(line.number))
+        if parts.owns(line.text, found):
+            continue
         progress += [(index, state) for state in progress_of(line) if state.is_bar or _may_count(line, found)]
         if found is not None:
             signs.append(Sign(found.kind, found.what, line, index))
@@ -115,12 +124,32 @@ def read(text: LogText, errors: Iterable[LoggedError] = ()) -> Read:
     return Read(text, tuple(signs), tuple(progress), tuple(ordinary))
 
 
+class _Parts:
+    """Follows the errors that end a part of a process only, each from the line that says so to its last word."""
+
+    def __init__(self) -> None:
+        self._tracebacks: int | None = None
+        """Since that line; None: the error at hand is the process's own."""
+
+    def owns(self, text: str, found: SignPattern | None) -> bool:
+        """Whether this line is the word that such an error ends with."""
+        if OF_A_PART.match(text):
+            self._tracebacks = 0
+        elif self._tracebacks is not None and text.startswith("Traceback ("):
+            self._tracebacks = self._tracebacks + 1 if self._tracebacks == 0 else None
+        elif self._tracebacks and found is not None and found.kind == "ended" and _EXCEPTION.match(text):
+            self._tracebacks = None
+            return True
+        return False
+
+
 def _sign_of(text: str, silent: set[str]) -> SignPattern | None:
     """What a line says; the frames and code lines of a traceback, and the kernel's lines, say nothing.
 
     `silent` are the shapes of lines that said nothing: a step's line is looked at once, not for every step.
     """
-    if (text.startswith(("  File ", "    ")) and "Error" not in text) or not may_tell(text):
+    indented = text.startswith(("  File ", "    ")) and not _TELLS_INDENTED.search(text)
+    if indented or not may_tell(text):
         return None
     shape = text.translate(_SHAPE)
     if shape in silent:
@@ -173,8 +202,10 @@ def _calls(innermost_first: Iterable[Line]) -> list[tuple[str, str]]:
 
 def cut_stack(one: Read) -> str | None:
     """The last line of code when the log ends within a traceback, whose error is not there; None when it does not."""
-    code = None
-    for line in reversed(one.text.lines[-MAX_TRACEBACK:]):
+    code, last = None, one.text.lines[-MAX_TRACEBACK:]
+    if any(_NATIVE.match(line.text) for line in last):
+        return None
+    for line in reversed(last):
         if _CALL.search(line.text):
             return code or ""
         arrow = _ARROW.match(line.text)

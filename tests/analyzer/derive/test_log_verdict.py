@@ -63,6 +63,15 @@ CRASHED = {
     "its last word is a complaint about its arguments": "preparing\nNo images found. Please verify the argument --data\n",
     "deepspeed's launcher": stepping(1, 4) + "[2025-04-11 02:11:09,114] [ERROR] [launch.py:325:sigkill_handler] ['python', 'fit.py'] exits with return code = -9\n",
     "the traceback is cut off": stepping(1, 4) + "Traceback (most recent call last):\n  File \"/job/fit.py\", line 4, in <module>\n    run()\n",
+    "an error that tells of a time-out is an end": stepping(1, 2) + "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 3/4 clients joined.\n",
+    "a coordination service gave up": "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: all::0.\n",
+    "an import that would wait for itself": "_frozen_importlib._DeadlockError: deadlock detected by _ModuleLock('fit.models') at 140\n",
+    "a monitored barrier": "[E ProcessGroupGloo.cpp:138] [Rank 0]: Rank 2 failed to pass monitoredBarrier in 60000 ms\n",
+    "a watchdog that says that it ends the process": "[E411 02:10:07.110 ProcessGroupNCCL.cpp:1316] [Rank 1] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress\n[F411 02:18:07.110 ProcessGroupNCCL.cpp:1362] [Rank 1] Terminating the process after attempting to dump debug info, due to watchdog hang.\n",
+    "an error behind the prefix of a worker's log": "(VllmWorkerProcess pid=90) ERROR 04-11 02:11:09 multiproc_worker_utils.py:226] RuntimeError: bad batch\n",
+    "no interface for NCCL": "n1:70:99 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n",
+    "NCCL's connect had no route": "n1:70:99 [0] misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 198.51.100.7<4100> failed : No route to host\n",
+    "a container that was out of memory": "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n",
     "a rank died, and then the others' watchdog struck": "[rank1]: RuntimeError: bad batch\n" + WATCHDOG.format(rank=0, seq=71, op="ALLREDUCE"),
 }  # fmt: skip
 HUNG = {
@@ -70,6 +79,8 @@ HUNG = {
     "gloo has waited in vain": stepping(1, 3) + TRACEBACK.format(code="dist.barrier()", error="RuntimeError: [../gloo/transport/tcp/unbound_buffer.cc:84] Timed out waiting 30000ms for recv operation to complete") + ELASTIC.format(code=1),
     "the job's own faulthandler dumped after its time": "Timeout (0:10:00)!\nThread 0x00007f00aa (most recent call first):\n  File \"/job/fit.py\", line 3 in wait_for_it\n",
     "interrupted while it waited for its own worker": "Traceback (most recent call last):\n  File \"/v/site-packages/torch/utils/data/dataloader.py\", line 940, in _shutdown_workers\n    w.join()\n  File \"/usr/lib/python3.11/multiprocessing/popen_fork.py\", line 27, in poll\n    pid, sts = os.waitpid(self.pid, flag)\nKeyboardInterrupt\n",
+    "a watchdog of an older release": "[E ProcessGroupNCCL.cpp:1616] [Rank 5] Exception (either an error or timeout) detected by watchdog at work: 71, last enqueued NCCL work: 75, last completed NCCL work: 70.\n",
+    "what PyTorch's own analyzer says of its records": "Not all ranks joining collective, sequence number: 12\nmissing ranks: {3}\n",
     "interrupted at its exit": "done.\nException ignored in: <module 'threading' from '/usr/lib/python3.11/threading.py'>\nTraceback (most recent call last):\n  File \"/usr/lib/python3.11/threading.py\", line 1560, in _shutdown\n    lock.acquire()\nKeyboardInterrupt: \n",
     "stopped by job control": "$ jobs\n[1]+ 4120 Stopped (tty input)     fit.sh\n",
 }  # fmt: skip
@@ -80,6 +91,10 @@ WAITING = {
     "a lock": "still waiting to acquire lock on /srv/hub/.locks/models--org--m/0a.lock (elapsed: 40.1 seconds)\n",
     "ranks that are joining": "GPU available: True, used: True\ninitializing ddp: GLOBAL_RANK: 0, MEMBER: 1/4\ninitializing ddp: GLOBAL_RANK: 1, MEMBER: 2/4\n",
     "resources": "(Driver pid=9) INFO 03-18 06:22:41 [ray_utils.py:463] Waiting for creating a placement group of specs for 70 seconds.\n",
+    "a peer of Open MPI that is not the one expected": "[n1][[51207,1],0][btl_tcp_endpoint.c:626:mca_btl_tcp_endpoint_recv_connect_ack] received unexpected process identifier [[51207,1],1]\n",
+    "a volume that cannot be mounted": "  Warning  FailedMount  38s (x15 over 14m)   kubelet   MountVolume.SetUp failed for volume \"data\" : mount failed: exit status 32\n",
+    "a client that asks again": "2025-04-11 02:11:09 INFO Retrying request to /chat/completions in 0.9 seconds\n",
+    "an agent that is done before the others": "INFO:torch.distributed.elastic.agent.server.api:Local worker group finished (SUCCEEDED). Waiting 300 seconds for other agents to finish\n",
     "a download": "Downloading (incomplete total...):   0%|          | 12.6M/9.10G [00:20<4:01:10, 629kB/s]\n",
     "interrupted while a server did not answer": "Traceback (most recent call last):\n  File \"/usr/lib/python3.11/ssl.py\", line 1167, in read\n    return self._sslobj.read(len, buffer)\nKeyboardInterrupt\n",
     "Horovod's stall inspector": "[1,0]<stderr>:[2025-04-11 02:11:09.1: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks\n[1,0]<stderr>:Missing ranks:\n[1,0]<stderr>:1: [allreduce.w0]\n",
@@ -91,10 +106,18 @@ SLOW = {
 }
 DEGRADED = {
     "the processor instead of the device": stepping(1, 4) + "WARNING  Torch reports CUDA not available\n",
+    "an error in a callback of asyncio": "ERROR:asyncio:socket.accept() out of system resource\n"
+    + TRACEBACK.format(code="sock.accept()", error="OSError: [Errno 24] Too many open files"),
     "an error that did not end it": "[WORKER] Starting job 7\n[WORKER] Error moving log file: Error: EBUSY: resource busy or locked, rename 'a' -> 'b'\n",
 }
 UNKNOWN = {
     "steps, and then nothing": stepping(1, 40),
+    "an error that ended one thread": "Exception in thread Thread-3:\n" + TRACEBACK.format(code="self.run()", error="OSError: [Errno 5] Input/output error"),
+    "an error of a pool's worker, which is replaced": "Process SpawnPoolWorker-4:\n" + TRACEBACK.format(code="get()", error="AttributeError: Can't get attribute 'f' on <module '__main__'>"),
+    "a log record that could not be written": "--- Logging error ---\n" + TRACEBACK.format(code="emit()", error="OSError: [Errno 28] No space left on device"),
+    "a command that somebody ended": "$ docker logs -f fit\n^C\n",
+    "a warning that names the call which would avoid it": "[W ProcessGroupNCCL.cpp:1856] [Rank 3] using GPU 3 to perform barrier. Specify device_ids in barrier(), or call init_process_group() with a device_id.\n",
+    "a server that starts": "INFO:     Waiting for application startup.\nINFO:     Application startup complete.\n",
     "only that it was started": "[WORKER] Starting job 7 on GPU(s) 0\n",
     "an error that was caught": TRACEBACK.format(code="fetch()", error="ConnectionError: reset") + stepping(1, 30),
     "an error before the bar went on": "  5%|▌  | 5/100 [00:05<01:35, 1.00it/s]\n" + TRACEBACK.format(code="log()", error="OSError: no") + "  6%|▌  | 6/100 [00:06<01:34, 1.00it/s]\n",
@@ -126,6 +149,19 @@ def test_no_sign_is_overlooked_for_speed() -> None:
     signs = [line for line in lines if any(sign.pattern.search(line) for sign in SIGNS)]
     assert len(signs) > 40
     assert [line for line in signs if not may_tell(line)] == []
+
+
+def test_an_error_of_its_own_after_that_of_a_thread_ends_a_process(tmp_path: Path) -> None:
+    thread = "Exception in thread Thread-3:\n" + TRACEBACK.format(code="self.run()", error="OSError: lost")
+    own = TRACEBACK.format(code="queue.get()", error="RuntimeError: the reader is gone")
+    assert verdict_of(tmp_path, log=thread + own).state == "crashed"
+    cut = thread.removesuffix("OSError: lost\n")
+    assert verdict_of(tmp_path, log=cut + own).state == "crashed"
+
+
+def test_frames_of_python_in_a_debugger_are_no_traceback_that_was_cut_off(tmp_path: Path) -> None:
+    text = '(gdb) py-bt\n  File "/usr/lib/python3.11/multiprocessing/popen_fork.py", line 71, in _launch\n    code = process_obj._bootstrap()\n'
+    assert verdict_of(tmp_path, gdb=text).state != "crashed"
 
 
 def test_the_verdict_quotes_the_line_it_rests_on(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from flatline.analyzer.derive import derive
-from flatline.analyzer.derive.looks import told_by_looks
+from flatline.analyzer.derive.looks import told_by_looks, told_by_stacks
 from flatline.analyzer.findings import Verdict
 from flatline.analyzer.intake.opening import open_case
 from flatline.analyzer.judge.samples import sample_store
@@ -49,6 +49,7 @@ def verdict_of(tmp_path: Path, text: str) -> Verdict:
 LOOKS = {
     "a pod that is pending": ("waiting", PODS.format(ready="0/1", state="Pending")),
     "a pod that no node can take": ("waiting", POD),
+    "a pod whose image has not come": ("waiting", PODS.format(ready="0/1", state="ContainerCreating")),
     "a job in the queue": ("waiting", QUEUE.format(state="PD", time="0:00", reason="(Resources)")),
     "a trace in which all wait for peers": ("waiting", TRACE),
     "a stack that sleeps": ("waiting", "#0  time_sleep ()\n#31 THPFunction_apply ()\n"),
@@ -94,3 +95,25 @@ def test_a_network_port_that_loses_packets_degrades_a_job_that_says_no_more(lost
     ports = [{"host": "h1", "device": "mlx5_2", "counters": {"local_ack_timeout_err": lost}}]
     store, _ = sample_store({"rdma_ports": ports})
     assert [told.state for told in told_by_looks(store)] == state
+
+
+DUMP = 'Thread {pid} (active): "MainThread"\n    {frame}\n    main (fit.py:9)\n'
+
+
+@pytest.mark.parametrize(
+    ("frames", "states"),
+    [
+        (["barrier (torch/distributed/distributed_c10d.py:3683)"], ["hung"]),
+        (["synchronize (torch/cuda/__init__.py:566)"], ["hung"]),
+        (["encode (tokens.py:40)"], []),
+        (["barrier (torch/distributed/distributed_c10d.py:3683)", "encode (tokens.py:40)"], []),
+    ],
+    ids=["for the other ranks", "for the GPU", "at work", "one rank is at work"],
+)
+def test_who_uses_a_processor_to_wait_is_not_at_work(tmp_path: Path, frames: list[str], states: list[str]) -> None:
+    text = "".join(DUMP.format(pid=40 + n, frame=frame) for n, frame in enumerate(frames))
+    (tmp_path / "dump.txt").write_text(text)
+    with open_case([tmp_path]) as case:
+        derive(case)
+        told = told_by_stacks(case.store)
+    assert [told.state for told in [told] if told is not None] == states

@@ -74,6 +74,30 @@ def test_a_job_that_stands_may_have_crashed(pack, says):
     assert (told.verdict.state, told.diagnosis.rule) == ("crashed", "asked-otherwise")
 
 
+TRACED = """\
+$ grep -E 'State|TracerPid' /proc/4120/status
+State:\tt (tracing stop)
+TracerPid:\t4188
+$ ps -o pid,stat,cmd -p 4188
+    PID STAT CMD
+   4188 T    gdb -p 4120
+"""
+STALL = """\
+[1,0]<stderr>:[2025-04-11 02:11:09.1: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted to be \
+reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds.
+[1,0]<stderr>:Missing ranks:
+[1,0]<stderr>:1: [allreduce.w0]
+"""
+
+
+@pytest.mark.parametrize(("text", "state"), [(TRACED, "hung"), (STALL, "waiting")], ids=["a look", "a stall that is told"])
+def test_a_cause_that_nothing_ends_makes_a_wait_that_was_only_seen_a_hang(tmp_path, text, state):
+    (tmp_path / "pasted.txt").write_text(text)
+    with open_case([tmp_path]) as case:
+        told = analyze(case)
+    assert (told.verdict.state, told.diagnosis is not None) == (state, True)
+
+
 def test_what_a_rule_knows_to_be_a_deadlock_is_hung_where_the_stacks_alone_could_not_tell(pack):
     body = "verdict: hung\nrequires:\n  - {weight: strong, group: stack, find: threads, as: t, stack: ['train.py:main']}\n"
     pack("of-a-deadlock", body + "  - {weight: medium, group: told, find: processes, where: {rank: 0}}\n")
