@@ -25,6 +25,8 @@ IDLE_LOOP = re.compile(
 """A line of a loop that only asks: its head without a call that could do work, or a body that does nothing."""
 REPEATED_BYTES = 512
 """A log and what its writer has written are not looked at in the same moment: a line may lie between."""
+REPEATED_PAGES, PAGE = 8, 4096
+"""Of a disk: lines that are added to a log dirty its last page again and again, and each time it counts as written."""
 READ_BYTES = 4096
 """Reads below this are wake-ups through a pipe or an eventfd, not work."""
 
@@ -197,7 +199,8 @@ def _io_grown(scene: Scene, process: str) -> bool:
     said = sum(scene.log_growth.get(log.path or "", 0) for log in scene.logs
                if log.path in scene.repeating and process in (log.process, *log.writers))  # fmt: skip
     written = grown("wchar") - (said + said // 2 + REPEATED_BYTES if said else 0)
-    return bool(written > 0 or grown("rchar") >= READ_BYTES or grown("read_bytes") or grown("write_bytes"))
+    stored = grown("write_bytes") - (REPEATED_PAGES * PAGE if said else 0)  # the pages that what it says dirties
+    return bool(written > 0 or grown("rchar") >= READ_BYTES or grown("read_bytes") or stored > 0)
 
 
 def _log_grown(scene: Scene, process: str) -> bool:

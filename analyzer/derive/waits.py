@@ -35,7 +35,7 @@ from .edges.signallers import find_signaller
 from .edges.sockets import find_socket
 from .edges.stopped import find_stopped, find_traced
 from .edges.terminals import find_stdin_poll, find_terminal
-from .edges.timers import find_poll, find_server, find_signal, find_stop_event, find_timer
+from .edges.timers import find_poll, find_server, find_signal, find_stop_event, find_timer, find_told_by_kernel
 from .known import known_wait
 from .scene import Scene
 
@@ -63,6 +63,7 @@ FINDERS: tuple[Finder, ...] = (
     find_socket,
     find_blocked_pipe_without_fds,
     find_signal,
+    find_told_by_kernel,
     find_thread_join,
     find_lock_holder,
     find_loader_lock,

@@ -84,10 +84,12 @@ class Job:
                 peers = () if other is None else (process_id(other[0]),)
                 self.add("fds", Fd(process_id(own[0]), own[1], "pipe", f"pipe:[{inode}]", inode, mode=mode, peers=peers))
 
-    def io(self, pid, wchar=(0, 0, 0), rchar=(0, 0, 0), rss=(0, 0, 0)):
+    def io(self, pid, wchar=(0, 0, 0), rchar=(0, 0, 0), rss=(0, 0, 0), stored=0):
+        """`stored` has been written to a disk by the last look."""
         for look in range(3):
             self.add("process_samples", ProcessSample(process_id(pid), look, int(look * WINDOW_S / 2 * 1e9),
-                                                      wchar=wchar[look], rchar=rchar[look], rss=rss[look]))
+                                                      wchar=wchar[look], rchar=rchar[look], rss=rss[look],
+                                                      write_bytes=stored if look == 2 else 0))
 
     def log(self, pid, *, age_s=None, sizes=(), path="/job/train.log"):
         self.add("logs", Log("file", "file", path, process=process_id(pid), writers=(process_id(pid),),

@@ -194,3 +194,14 @@ def test_a_timeout_from_memory_is_part_of_the_call_it_belongs_to():
     timeouts = [Timeout(thread.id, "clock_nanosleep", 60.0) for thread in threads]
     merged = merge_rows({"threads": threads, "timeouts": timeouts})["threads"]
     assert [thread.syscall.timeout_s for thread in merged] == [60.0, None]
+
+
+def test_a_barrier_between_processes_may_be_ended_by_another_process():
+    made = Job()
+    made.process(12, relation="target")
+    made.process(13, ppid=12)
+    waits = ((f"{LIB}/multiprocessing/synchronize.py", "wait", 268), (f"{LIB}/threading.py", "_wait", 699),
+             (f"{LIB}/threading.py", "wait", 669), *AT)  # fmt: skip
+    made.thread(12, syscall=SHARED, stacks=waits)
+    futex(made, **{**SEMAPHORE, "primitive": "semaphore", "mapped_by": ("h1/13",), "all_asked": True})
+    assert [edge.awaited for edge in made.edges(12)] == ["process:h1/13"]

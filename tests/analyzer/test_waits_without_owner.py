@@ -224,6 +224,14 @@ def test_where_the_client_waits_for_an_answer_as_well_it_owes_no_request():
     assert (job.edge(12).awaited, job.edge(12).strength) == ("process:h1/13", "proven")
 
 
+@pytest.mark.parametrize(("kind", "waits_on"), [("inotify", "resource"), ("signalfd", "signal"), ("timerfd", "timer")])
+def test_what_the_kernel_is_to_tell_is_awaited_from_outside(kind, waits_on):
+    job = one()
+    job.add("fds", Fd("h1/12", 5, kind, f"anon_inode:{kind}"))
+    job.thread(12, syscall=reads(5), stacks=(MAIN,))
+    assert (job.edge(12).kind, job.edge(12).owner, job.edge(12).strength) == (waits_on, "outside", "proven")
+
+
 # --- loops around a sleep ---
 
 

@@ -23,6 +23,11 @@ POOL_CALLS = re.compile(r"\b(cv2|polars|pl|tokenizer|faiss)\.\w+\(|\btokenizer\(
 """Packages with such a pool: by the library frame, or by the call from the job's own code, that is nearest."""
 
 
+OF_PROCESSES = ("multiprocessing/synchronize.py", "multiprocessing/queues.py")
+NEAR = 6
+"""A barrier of multiprocessing is one of threading, around a condition between processes."""
+
+
 def find_lost_pool(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     """In a forked process without further threads: a call into a native pool whose threads fork() did not copy."""
     process = scene.processes.get(thread.process)
@@ -66,7 +71,7 @@ def find_nobody_left(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     found = known_wait(scene.stack(thread.id))
     if found is None or found[0].kind != "futex" or found[0].whom not in ("nobody-known", "future"):
         return
-    if standard_file(found[1].file or "").endswith(("multiprocessing/synchronize.py", "multiprocessing/queues.py")):
+    if any(standard_file(f.file or "").endswith(OF_PROCESSES) for f in scene.stack(thread.id)[:NEAR]):
         return  # another process may
     if found[0].whom == "future" and living(scene.children_of(thread.process)):
         return  # a worker may still bring it

@@ -65,14 +65,14 @@ def find_collective(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
 
 
 def _is_in_backward(scene: Scene, thread: Thread) -> bool:
-    """Asleep in the engine of the backward pass, of which Python has no frame: as where the gradients are summed up."""
+    """Asleep in the engine of the backward pass, of which Python has no frame: where gradients are summed up."""
     stack = scene.stack(thread.id)
     return bool(stack) and thread.liveness == "frozen" and short_function(stack[0]) in BACKWARD
 
 
 def _within_backward(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
-    """The engine may wait for the device as well: only a rank that is awake elsewhere, or waits in a collective there, is
-    said to be missing, and none as long as another thread of this process is at work."""
+    """The engine may wait for the device as well: only a rank that is awake elsewhere, or in a collective there, is said
+    to be missing, and none as long as another thread of this process is at work."""
     world = _world(scene, thread)
     ranks = _ranks(scene, world)
     at_work = any(other.liveness in AWAKE for other in scene.threads_of(thread.process))

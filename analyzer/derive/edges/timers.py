@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flatline.bundle.facts import Thread, WaitEdge
 
-from ..known import POLLS, SIGNAL_WAITS, is_sleep
+from ..known import POLLS, READS, SIGNAL_WAITS, is_sleep
 from ..scene import Scene, host_of_id, innermost_user
 from .draw import edge
 from .futexes import wakers_by_signal
@@ -21,6 +21,27 @@ def find_signal(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     if call is not None and call.name in SIGNAL_WAITS:
         yield edge(scene, thread, f"signal:{thread.process}", "signal", "proven", "waits for a signal", owner="outside",
                    inside_job=False, reason=f"blocked in {call.name}", resource="a signal")  # fmt: skip
+
+
+TOLD_BY_KERNEL = {
+    "inotify": ("resource", "waits to be told of a change in what it watches in the file system (inotify)",
+                "a change in the file system"),
+    "signalfd": ("signal", "waits for a signal", "a signal"),
+    "timerfd": ("timer", "waits for a timer of its own", "a timer"),
+}  # fmt: skip
+"""Kinds of descriptors that are read until the kernel has something to tell."""
+
+
+def find_told_by_kernel(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
+    """A read of a descriptor that has no other end: what it waits for happens elsewhere, or at its time."""
+    call = thread.syscall
+    fd = scene.fd(thread.process, call.fd) if call is not None and call.name in READS else None
+    if call is None or fd is None or fd.kind not in TOLD_BY_KERNEL:
+        return
+    kind, text, resource = TOLD_BY_KERNEL[fd.kind]
+    yield edge(scene, thread, f"{kind}:{thread.process}/{fd.fd}", kind, "proven", text, owner="outside",
+               inside_job=False, reason=f"blocked in {call.name} on {fd.path or fd.kind}", resource=resource,
+               rows=(fd,))  # fmt: skip
 
 
 def find_stop_event(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:

@@ -51,11 +51,12 @@ def test_what_is_said_twice_or_says_something_new_is_progress(text):
         ("step 1\nstep 2\nstep 3\n", (0, 7, 14), "healthy"),
     ],
 )
-def test_a_sleeper_whose_log_only_complains_does_not_get_on(text, wchar, state):
+@pytest.mark.parametrize("stored", [0, 4096], ids=["in memory", "on a disk"])
+def test_a_sleeper_whose_log_only_complains_does_not_get_on(text, wchar, state, stored):
     job = Job()
     job.process(12, relation="target")
     job.thread(12, syscall=SLEEP, switches=(0, 2, 4), stacks=((USER, "fetch", 9), (USER, "main", 3)))
-    job.io(12, wchar=wchar)
+    job.io(12, wchar=wchar, stored=stored)
     job.add("logs", Log("file", "file", PATH, process="h1/12", writers=("h1/12",), last_line=text))
     for look, size in enumerate((100, 152, 204)):
         job.add("log_samples", LogSample(PATH, look, look, size))
