@@ -71,8 +71,8 @@ def _is_in_backward(scene: Scene, thread: Thread) -> bool:
 
 
 def _within_backward(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
-    """The engine may wait for the device as well: only a rank that is awake elsewhere, or in a collective there, is said
-    to be missing, and none as long as another thread of this process is at work."""
+    """The engine may wait for the device as well: only a rank that is awake elsewhere, or in a collective there, is
+    said to be missing, and none as long as another thread of this process is at work."""
     world = _world(scene, thread)
     ranks = _ranks(scene, world)
     at_work = any(other.liveness in AWAKE for other in scene.threads_of(thread.process))
