@@ -32,6 +32,7 @@ CHAINS = [
     ("future_of_dead_pool", "fork-dead-thread-pool", SURE, HUNG, [("child", "proven"), ("futex", "proven")]),
     ("database_locked", "database-locked", SURE, STUCK, [("file-lock", "strong")]),
     ("awaits_nothing", "async-never-completes", SURE, HUNG, [("poll", "proven")]),
+    ("loop_waits_for_itself", "async-never-completes", LIKELY, HUNG, [("futex", "proven")]),
     ("exit_waits_for_thread", "exit-blocked", LIKELY, STUCK, [("thread-join", "strong"), ("timer", "proven")]),
     ("exit_waits_for_child", "exit-blocked", LIKELY, STUCK, [("child", "proven"), ("signal", "proven")]),
     ("file_never_appears", "file-never-appears", LIKELY, STUCK, [("resource", "strong")]),
