@@ -109,3 +109,14 @@ def test_a_worker_in_the_code_of_a_library_is_not_idle():
     job.thread(14, syscall=reads(3), stacks=((f"{LIB}/multiprocessing/queues.py", "get", 113), loop))
     assert [e.kind for e in job.edges(13) if e.kind == "worker"] == []
     assert [e.awaited for e in job.edges(14)] == ["process:h1/12"]
+
+
+def test_a_result_is_awaited_from_the_child_that_is_stopped_whatever_it_is():
+    job = Job()
+    job.process(12, relation="target")
+    job.thread(12, syscall=FUTEX_FOR_EVER, stacks=RESULT)
+    job.process(13, ppid=12, role="compile-worker")
+    job.thread(13, state="T")
+    job.process(14, ppid=12, role="resource-tracker")
+    job.thread(14, syscall=reads(3))
+    assert (job.edge(12).awaited, job.edge(12).kind) == ("process:h1/13", "worker")

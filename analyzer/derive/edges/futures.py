@@ -45,6 +45,10 @@ def is_idle(scene: Scene, worker: Process) -> bool:
     return found is not None and found[0].whom == "parent"
 
 
+def is_stopped(thread: Thread | None) -> bool:
+    return thread is not None and thread.liveness == "stopped"
+
+
 def works(thread: Thread | None) -> bool:
     return thread is not None and thread.liveness in WORK
 
@@ -70,9 +74,13 @@ def _to_threads(
 
 
 def _to_processes(scene: Scene, thread: Thread, wait: KnownWait, frame: Frame) -> Iterator[WaitEdge]:
-    workers = [child for child in living(scene.children_of(thread.process)) if child.role == "pool-worker"]
+    children = living(scene.children_of(thread.process))
+    workers = [child for child in children if child.role == "pool-worker"] or [
+        child for child in children if is_stopped(scene.main_thread(child.id))
+    ]
     busy = [worker for worker in workers if not is_idle(scene, worker)]
     strength: Strength = "strong" if all(works(scene.main_thread(worker.id)) for worker in busy) else "suggested"
+    noun = "pool worker" if all(worker.role == "pool-worker" for worker in busy) else ""
     for worker in busy[:MAX_BRANCHES]:
-        text = f"{wait.text}, probably from {called_all(scene, [w.id for w in busy], thread, 'pool worker')}"
+        text = f"{wait.text}, probably from {called_all(scene, [w.id for w in busy], thread, noun)}"
         yield edge_to_process(scene, thread, worker.id, "worker", strength, text, reason=seen_in(frame), rows=(frame,))
