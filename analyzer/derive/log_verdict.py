@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from flatline.bundle.facts import KernelEvent, Log, LoggedError
 
@@ -36,6 +37,10 @@ FEW = 10
 """Collectives of a job that has not begun to train."""
 SLOW_EACH_S = 60.0
 """Seconds per item from which on a bar that moves is called slow."""
+MOVES = 3
+"""States of a bar, each beyond the one before, by which it is seen to get on."""
+LONG_S = 3600.0
+"""Still to go, of data that is prepared: slow, not stuck."""
 LATE_TROUBLE = 10
 FATAL_XIDS = frozenset({48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140})
 """After which the device, or the context on it, is lost or limited."""
@@ -192,9 +197,20 @@ def _cut(one: Read) -> Told | None:
 
 def _slow(one: Read) -> Told | None:
     bar = _last_bar(one)
-    if bar is None or bar.is_complete or not bar.done or (bar.seconds_each or 0) < SLOW_EACH_S:
+    if bar is None or bar.is_complete or not bar.done:
         return None
+    if (bar.seconds_each or 0) < SLOW_EACH_S:
+        return _long_work(one, bar)
     return Told("slow", 0.55, f"its last word is {bar.text}: {bar.seconds_each:.0f} s each")
+
+
+def _long_work(one: Read, bar: Progress) -> Told | None:
+    """Data that is prepared, seen to get on several times, with hours to go."""
+    before = [state.done for _, state in one.progress[-MOVES:] if state.label == bar.label]
+    moves = len(before) == MOVES and all(a < b for a, b in pairwise(before))
+    if not moves or not bar.is_data_work or bar.is_download or (bar.left_s or 0) < LONG_S:
+        return None
+    return Told("slow", 0.55, f"its last word is {bar.text}: it gets on, and has {bar.left_s / 3600:.0f} h to go")
 
 
 def _last_bar(one: Read) -> Progress | None:

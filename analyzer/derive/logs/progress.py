@@ -11,7 +11,7 @@ from ...parsers.interface import Line
 _CLOCK = r"\d{1,3}(?::\d\d){1,2}"
 _COUNT = r"\d[\d,.]{0,14}[kKMGT]?i?B?"
 _BAR = re.compile(
-    r"(?P<label>[^|\r\n]{0,120}?)(?:(?P<percent>\d{1,3})%\|[^|]{0,200}\| *)"
+    r"(?P<label>[^|\r\n]{0,120}?)(?:(?P<percent>\d{1,3})%(?:\|[^|]{0,200}\| *| Completed \| ))"
     rf"(?P<done>{_COUNT})/(?P<total>{_COUNT}|\?) \[(?P<times>[^\]]{{0,120}})(?:\]|$)"
 )  # fmt: skip
 """``map:  11%|█   | 265/2418 [29:56<4:03:50, 147.21 examples/s]``."""
@@ -33,7 +33,7 @@ _STEP = re.compile(
 )
 _BYTES = re.compile(r"(?i)^\d[\d,.]*[kMGT]i?B?$|B/s")
 _DATA_WORK = re.compile(
-    r"(?i)token|map\b|\bmap|preproc|process|filter|cach|packing|encod|load|examples|docs|files|shard|group|split|generat"
+    r"(?i)token|\bscan|map\b|\bmap|preproc|process|filter|cach|packing|encod|load|examples|docs|files|shard|group|split|generat"
 )
 _SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNKNOWN = "?"
@@ -83,7 +83,7 @@ class Progress:
 def progress_of(line: Line) -> Iterator[Progress]:
     """Every state that a line shows: one that was overwritten again and again shows several."""
     text = line.text[-MAX_TEXT:]
-    if "%|" in text:
+    if "%|" in text or "% Completed |" in text:
         yield from (p for found in _BAR.finditer(text) if (p := _bar(line, found)))
     elif "% (" in text:
         for found in _GIT.finditer(text):

@@ -124,6 +124,8 @@ SIGNS: tuple[SignPattern, ...] = (
         r"\bInit COMPLETE\b",
         r"Connected all (?:rings|trees)",
         r"Rendezvous complete",
+        r"Completed store-based barrier",
+        r"Network error resolved",
     ),
     # --- it says that it waits ---
     _sign("stalled", "ranks wait for others that have not come", r"submitted to be reduced", r"[Mm]issing [Rr]anks"),

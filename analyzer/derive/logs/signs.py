@@ -32,6 +32,8 @@ _TELLS_INDENTED = re.compile(r"Error|Reason: +OOM")
 MAX_SHAPES = 20_000
 MAX_TRACEBACK = 60
 """Lines of one that are looked at."""
+FRAGMENT = 2
+"""Lines of a frame and its code: alone, they may be of any stack."""
 MAX_CALLS = 12
 MAX_SEARCHED = 2000
 """Characters of a line that are searched."""
@@ -203,6 +205,8 @@ def _calls(innermost_first: Iterable[Line]) -> list[tuple[str, str]]:
 def cut_stack(one: Read) -> str | None:
     """The last line of code when the log ends within a traceback, whose error is not there; None when it does not."""
     code, last = None, one.text.lines[-MAX_TRACEBACK:]
+    if len(last) <= FRAGMENT and last[0].bare.startswith("File "):
+        return None
     if any(_NATIVE.match(line.text) for line in last):
         return None
     for line in reversed(last):

@@ -102,6 +102,10 @@ WAITING = {
 SLOW = {
     "a rank prepares data while the others' time runs out": "Tokenizing:  60%|██████    | 6000/10000 [09:58<06:38, 10.02 examples/s]"
     + WATCHDOG.format(rank=1, seq=3, op="ALLREDUCE"),
+    "data that is prepared for hours": "".join(
+        f"Map:   4%|▍         | {n}000/986114 [21:{n}<8:09:22, 32.19 examples/s]\n" for n in (14, 15, 16)
+    ),
+    "a bar of vLLM's": "Loading safetensors checkpoint shards:   3% Completed | 1/30 [02:51<1:22:40, 171.05s/it]\n",
     "minutes for every step": stepping(1, 2) + "  2%|▏         | 3/200 [13:20<14:35:33, 266.67s/it]\n",
 }
 DEGRADED = {
@@ -117,6 +121,7 @@ UNKNOWN = {
     "a log record that could not be written": "--- Logging error ---\n" + TRACEBACK.format(code="emit()", error="OSError: [Errno 28] No space left on device"),
     "a command that somebody ended": "$ docker logs -f fit\n^C\n",
     "a warning that names the call which would avoid it": "[W ProcessGroupNCCL.cpp:1856] [Rank 3] using GPU 3 to perform barrier. Specify device_ids in barrier(), or call init_process_group() with a device_id.\n",
+    "a barrier that is behind it": "Waiting in store based barrier to initialize process group for rank: 0\nRank 0: Completed store-based barrier for key:1 with 8 nodes.\n",
     "a server that starts": "INFO:     Waiting for application startup.\nINFO:     Application startup complete.\n",
     "only that it was started": "[WORKER] Starting job 7 on GPU(s) 0\n",
     "an error that was caught": TRACEBACK.format(code="fetch()", error="ConnectionError: reset") + stepping(1, 30),
