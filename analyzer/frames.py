@@ -13,8 +13,8 @@ from typing import Any
 
 from flatline.bundle.facts import HEAVY_SAMPLE, NATIVE_SAMPLE, Frame
 
-TOLD = ("function", "qualname", "file", "kind", "depth", "sample")
-"""What tells stacks apart: which is the newest, in which order its frames are, what a pattern asks of them."""
+TOLD = ("function", "qualname", "file", "kind", "depth", "sample", "owns_gil")
+"""What tells stacks apart: which is the newest, in which order its frames are, what a pattern asks, who has the GIL."""
 _KIND, _DEPTH, _SAMPLE = map(TOLD.index, ("kind", "depth", "sample"))
 
 Told = tuple[tuple[Any, ...], ...]

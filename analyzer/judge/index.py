@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import compress
 from operator import attrgetter
@@ -63,6 +63,7 @@ class FactIndex:
         self.facts = facts
         self.logs = LogSearch(facts.rows("logs"), text_of)
         self._by_value: dict[tuple[str, str], Mapping[Any, Rows]] = {}
+        self._values_of: dict[tuple[str, str], Set[Any]] = {}
         self._number_of: dict[tuple[str, str], Mapping[Any, int]] = {}
         self._by_node: dict[tuple[str, str], Mapping[Any, Rows]] = {}
         self._passing: dict[tuple[str, FieldTest], tuple[Rows, Rows]] = {}
@@ -186,9 +187,15 @@ class FactIndex:
     def _grouped_where(self, table: str, field: str, needed: str, fits: Callable[[Any], bool]) -> Mapping[Any, Rows]:
         """Only the rows whose attribute `needed` fits are asked for the field; of all others it is unknown."""
         rows = self.rows(table)
-        if not any(map(fits, map(attrgetter(needed), rows))):
+        if not any(map(fits, self._distinct(table, needed))):
             return {None: rows}
         return _by_value(rows, (value_of(row, field) if fits(getattr(row, needed)) else None for row in rows))
+
+    def _distinct(self, table: str, attribute: str) -> Set[Any]:
+        """The values of an attribute: a million frames have a few thousand."""
+        if (table, attribute) not in self._values_of:
+            self._values_of[table, attribute] = set(map(attrgetter(attribute), self.rows(table)))
+        return self._values_of[table, attribute]
 
     def _nodes(self, table: str, field: str) -> Mapping[Any, Rows]:
         if (table, field) not in self._by_node:
