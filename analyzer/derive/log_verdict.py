@@ -208,9 +208,10 @@ def _long_work(one: Read, bar: Progress) -> Told | None:
     """Data that is prepared, seen to get on several times, with hours to go."""
     before = [state.done for _, state in one.progress[-MOVES:] if state.label == bar.label]
     moves = len(before) == MOVES and all(a < b for a, b in pairwise(before))
-    if not moves or not bar.is_data_work or bar.is_download or (bar.left_s or 0) < LONG_S:
+    left = bar.left_s or 0.0
+    if not moves or not bar.is_data_work or bar.is_download or left < LONG_S:
         return None
-    return Told("slow", 0.55, f"its last word is {bar.text}: it gets on, and has {bar.left_s / 3600:.0f} h to go")
+    return Told("slow", 0.55, f"its last word is {bar.text}: it gets on, and has {left / 3600:.0f} h to go")
 
 
 def _last_bar(one: Read) -> Progress | None:

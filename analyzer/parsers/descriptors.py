@@ -34,7 +34,7 @@ _ANONYMOUS: dict[str, FdKind] = {
     "eventpoll": "eventpoll", "eventfd": "eventfd", "timerfd": "timerfd", "signalfd": "signalfd",
     "inotify": "inotify", "pidfd": "pidfd",
 }  # fmt: skip
-_MODES: dict[tuple[str, str], Literal["read", "write", "both"]] = {
+_MODES: dict[tuple[str, str], Literal["read", "write", "both", "unknown"]] = {
     ("r", "-"): "read", ("-", "w"): "write", ("r", "w"): "both",
 }  # fmt: skip
 
