@@ -106,7 +106,7 @@ _OF_ONE = re.compile(
 """``ps`` of one process by its number."""
 _COUNT = re.compile(r"^ps\s(?:.{0,60}\s)?-o ?nlwp=?(?:\s|$)")
 _TOP = re.compile(r"top - \d\d:\d\d:\d\d up .{1,60}load average: \d")
-_SUMMARY = re.compile(r"(?:Tasks|Threads|%?Cpu\(s\)|%Cpu\d+ ?|[KMGTP]iB (?:Mem|Swap)|Mem|Swap) ?: ")
+_SUMMARY = re.compile(r"(?:Tasks|Threads|%?Cpu\(s\)|%Cpu\d+ ?|[KMGTP]iB (?:Mem|Swap)|Mem|Swap) ?:")
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
 _FIGURES = re.compile(r"(?P<number>\d{1,15}(?:[.,]\d{1,3})?)[k+]* (?P<name>total|free|used|buff/cache|avail Mem)")
 
@@ -314,11 +314,14 @@ def _host(text: str, line: Line) -> Host:
 
 
 def _with_memory(host: Host | None, text: str) -> Host | None:
+    what = text.partition(":")[0].rstrip()
+    if not what.endswith(("Mem", "Swap")):
+        return host
     unit = _UNITS.get(text[0], 1024)
     figures = {f["name"]: int(float(f["number"].replace(",", ".")) * unit) for f in _FIGURES.finditer(text)}
     if host is None or not figures:
         return host
-    if "Mem" in text.partition(":")[0]:
+    if what.endswith("Mem"):
         return replace(host, memory_total=figures.get("total"))
     return replace(host, swap_total=figures.get("total"), swap_free=figures.get("free"),
                    memory_available=figures.get("avail Mem"))  # fmt: skip

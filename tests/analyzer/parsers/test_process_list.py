@@ -83,6 +83,23 @@ def test_top_gives_processes_memory_and_load():
     assert os.getpid() in {process.pid for process in rows_of(block, Process)}
 
 
+def test_top_on_a_host_whose_processors_are_all_at_work_has_no_room_behind_the_colon():
+    text = """\
+top - 00:16:39 up  6:10,  0 user,  load average: 2.35, 2.17, 1.61
+Tasks:  84 total,   2 running,  73 sleeping,   0 stopped,   9 zombie
+%Cpu(s):100.0 us,  0.0 sy,  0.0 ni,  0.0 id,  0.0 wa,  0.0 hi,  0.0 si,  0.0 st
+MiB Mem :   1000.0 total,    100.0 free,    800.0 used,    100.0 buff/cache
+MiB Swap:      0.0 total,      0.0 free,      0.0 used.    200.0 avail Mem
+
+    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
+  22799 root      20   0  898332 458636  32708 R 100.0   1.9   3:30.72 python
+"""
+    block = only(text, "top")
+    (host,) = rows_of(block, Host)
+    assert (host.memory_total, host.swap_total, host.memory_available) == (1000 * 2**20, 0, 200 * 2**20)
+    assert [process.pid for process in rows_of(block, Process)] == [22799]
+
+
 AUX = """\
 USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND
 root        2210  0.0  0.0  21000  4100 ?        D    Jun07   0:00 /usr/bin/nvidia-smi -q
