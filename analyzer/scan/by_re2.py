@@ -20,7 +20,7 @@ try:
 except ImportError:
     re2 = None
 
-MAX_BYTES = 32 * 1024**2
+MAX_BYTES = 8 * 1024**2
 """For an automaton: it is built as texts need it, and begun anew when it is full."""
 MOST_TOGETHER = 60
 """Outlines in one automaton: of tickets with something else in each line, all 344 together took 14 s for a megabyte, in
