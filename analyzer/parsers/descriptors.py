@@ -16,6 +16,7 @@ from typing import Any, Literal
 from flatline.bundle.facts import Fd, FdKind, Process, Socket, process_id
 
 from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser
+from .lsof import ANONYMOUS
 from .process_rows import named
 from .prompts import command_in
 
@@ -30,10 +31,6 @@ _FD_BEGINS = re.compile(r"(?:total \d{1,9}$|l[r-][w-][x-](?:[r-][w-][x-]){2}[.+@
 _ASKED = re.compile(r"(?:.{0,200}[;&|(] ?)?(?:ls|ll)\s.{0,80}/proc/(?P<pid>\d{1,9}|self)/(?:task/\d{1,9}/)?fd\b")
 _NEAR = 6
 _PLACE = re.compile(r"(?P<kind>pipe|socket):\[(?P<inode>\d{1,20})\]$")
-_ANONYMOUS: dict[str, FdKind] = {
-    "eventpoll": "eventpoll", "eventfd": "eventfd", "timerfd": "timerfd", "signalfd": "signalfd",
-    "inotify": "inotify", "pidfd": "pidfd",
-}  # fmt: skip
 _MODES: dict[tuple[str, str], Literal["read", "write", "both", "unknown"]] = {
     ("r", "-"): "read", ("-", "w"): "write", ("r", "w"): "both",
 }  # fmt: skip
@@ -89,7 +86,7 @@ def kind_of(target: str) -> tuple[FdKind, int | None]:
     if placed:
         return ("pipe" if placed["kind"] == "pipe" else "socket"), int(placed["inode"])
     if target.startswith("anon_inode:"):
-        return _ANONYMOUS.get(target[11:].strip("[]"), "other"), None
+        return ANONYMOUS.get(target[11:].strip("[]"), "other"), None
     if target == "/dev/null":
         return "null", None
     if re.match(r"/dev/(?:pts/|tty|console)", target):

@@ -33,8 +33,8 @@ _KINDS: dict[str, FdKind] = {"REG": "file", "DIR": "directory", "FIFO": "pipe", 
                              "IPv6": "socket", "unix": "socket", "sock": "socket", "netlink": "socket"}  # fmt: skip
 
 
-_ANONYMOUS: dict[str, FdKind] = {"eventpoll": "eventpoll", "eventfd": "eventfd", "timerfd": "timerfd",
-                                 "pidfd": "pidfd", "signalfd": "signalfd", "inotify": "inotify"}  # fmt: skip
+ANONYMOUS: dict[str, FdKind] = {"eventpoll": "eventpoll", "eventfd": "eventfd", "timerfd": "timerfd",
+                                "pidfd": "pidfd", "signalfd": "signalfd", "inotify": "inotify"}  # fmt: skip
 _ASIDE = re.compile(r"lsof: WARNING|Output information may be incomplete|\S{1,64}\s+\d{1,9}\s.{0,60}\sNOFD\s")
 """What it prints between the rows; of a process whose descriptors it may not see."""
 
@@ -120,7 +120,7 @@ def _placed(fd: Fd, kind: str, place: re.Match[str]) -> Fd:
         )
     if kind == "a_inode":
         what = name.strip("[]").partition(":")[0]
-        return replace(fd, kind=_ANONYMOUS.get(what, "other"), path=f"anon_inode:[{what}]")
+        return replace(fd, kind=ANONYMOUS.get(what, "other"), path=f"anon_inode:[{what}]")
     return replace(fd, path=name, inode=node, device=device, deleted=deleted)
 
 

@@ -17,6 +17,7 @@ from flatline.bundle.facts import SourceLine
 from flatline.texts.stack_lines import RawFrame
 
 from .interface import Line, Lines, Parsed, Parser
+from .spans import next_shown
 from .stacks import MAX_TID, Stacks
 
 MAX_CODE = 300
@@ -37,6 +38,7 @@ _IDENT = re.compile(r"(?<![\w-])(?P<number>0x[0-9a-fA-F]{1,16}|\d{2,20})(?!\w)")
 _ERROR = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)(?::|$)")
 _MARKS = re.compile(r"[\s^~]+$")
 _STARTED = frozenset({"_bootstrap", "_bootstrap_inner", "run"})
+"""Where the stack of a thread begins that is not the first one."""
 _PRINTS_IT = re.compile(
     r"\b(?:extract_stack|format_stack|print_stack|_current_frames|format_list|StackSummary|walk_stack)\b"
 )
@@ -64,8 +66,8 @@ def parse(lines: Lines, start: int) -> Parsed | None:
             if lines[at].bare.strip(_DECORATION):
                 break
             at += 1
-    after = next((line.bare for line in lines[end : end + 2] if line.bare), "")
-    if not found or _ERROR.match(after):
+    after = next_shown(lines, end - 1)
+    if not found or (after is not None and _ERROR.match(lines[after].bare)):
         return None
     stacks = Stacks()
     process = stacks.process(lines[start], is_python=True)
@@ -74,9 +76,7 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     threads = process.threads
     mains = [thread for thread in threads if thread.is_main]
     if not mains:
-        outer = [
-            t for t in threads if t.frames and t.frames[-1].function not in ("_bootstrap", "_bootstrap_inner", "run")
-        ]
+        outer = [t for t in threads if t.frames and t.frames[-1].function not in _STARTED]
         for thread in outer[-1:]:
             thread.is_main = True
     return Parsed(end, stacks.rows(), frozenset({"frames"}), stacks.about())
@@ -86,8 +86,8 @@ def _is_head(lines: Lines, at: int) -> bool:
     bare = lines[at].bare
     if len(bare) > 300 or not _WHOSE.search(bare) or _NOT_WHOSE.search(bare) or _FRAME.match(bare):
         return False
-    below = next((line.bare for line in lines[at + 1 : at + 3] if line.bare), "")
-    return bool(_FRAME.match(below))
+    below = next_shown(lines, at)
+    return below is not None and _FRAME.match(lines[below].bare) is not None
 
 
 def _stack_at(lines: Lines, at: int) -> tuple[_Stack, int] | None:

@@ -25,8 +25,9 @@ def find_deaf_loop(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     when nothing is scheduled. Another thread or a signal handler can wake it, and nothing else."""
     call = thread.syscall
     watched = _watched(scene, thread)
-    is_loop = call is not None and call.name.startswith("epoll")
-    if call is None or not is_loop or not watched or call.timed is not False or thread.liveness != "frozen":
+    if call is None or not call.name.startswith("epoll") or call.timed is not False or thread.liveness != "frozen":
+        return
+    if not watched:
         return
     if not all(one.peers == (thread.process,) for one in watched):
         return

@@ -14,6 +14,7 @@ from ..known import known_wait
 from ..known_wait import short_function
 from ..scene import Scene, innermost_user, is_user, place
 from .draw import edge
+from .futures import works
 
 RANK_CONDITION = re.compile(
     r"(?:(?:el)?if\b|@).*(\brank|rank\b|_rank|RANK|is_main|is_master|main_process|is_primary|is_chief|process_index|master|"
@@ -26,7 +27,6 @@ ONLY_FIRST = ("rank_zero.py",)
 POINT_TO_POINT = frozenset({"send", "recv", "isend", "irecv", "batch_isend_irecv"})
 
 BACKWARD = frozenset({"_engine_run_backward", "run_backward"})
-AWAKE = frozenset({"moving", "busy"})
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ def _within_backward(scene: Scene, thread: Thread) -> Iterator[WaitEdge]:
     said to be missing, and none as long as another thread of this process is at work."""
     world = _world(scene, thread)
     ranks = _ranks(scene, world)
-    at_work = any(other.liveness in AWAKE for other in scene.threads_of(thread.process))
+    at_work = any(works(other) for other in scene.threads_of(thread.process))
     if at_work or thread.id not in {rank.id for rank in ranks}:
         return
     frame = scene.stack(thread.id)[0]
     outside = [rank for rank in ranks if not _is_within(scene, rank, "backward")]
-    late = [rank for rank in outside if rank.liveness in AWAKE] or [rank for rank in outside if _is_joined(scene, rank)]
+    late = [rank for rank in outside if works(rank)] or [rank for rank in outside if _is_joined(scene, rank)]
     for first in late[:1]:
         yield edge(scene, thread, f"thread:{first.id}", "collective", "suggested",
                    f"waits in the backward pass for the other ranks: {_named(scene, late)}", owner="thread",
@@ -134,9 +134,7 @@ def _unnumbered(scene: Scene) -> list[Thread]:
         sockets = ((one, fd) for one in members for fd in scene.fds_of(one) if fd.kind == "socket")
         peers = {peer for one, fd in sockets for peer in fd.peers or () if peer != one}
         mates = [thread for one in sorted(members & peers) if (thread := scene.main_thread(one)) is not None]
-        waits = (known_wait(scene.stack(thread.id)) for thread in mates)
-        meets = any(wait is not None and wait[0].whom == "ranks" for wait in waits)
-        if parent is not None and (meets or any(_is_in_backward(scene, thread) for thread in mates)):
+        if parent is not None and any(_is_joined(scene, one) or _is_in_backward(scene, one) for one in mates):
             found += mates
     return found
 
