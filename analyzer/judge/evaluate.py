@@ -84,6 +84,15 @@ class Choice:
 Condition = Search | Choice
 
 
+def searches(condition: Condition) -> Iterator[Search]:
+    """All that is looked for in a condition, also within its branches and under `with`."""
+    below = condition.branches if isinstance(condition, Choice) else condition.nested
+    if isinstance(condition, Search):
+        yield condition
+    for each in below:
+        yield from searches(each)
+
+
 def compile_condition(model: Any, patterns: Mapping[str, LogPattern], *, trusted: bool) -> Condition:
     """Compile one condition. Raises PatternRefused; KeyError for a pattern the rule does not define."""
     if isinstance(model, (language.AnyOf, language.AllOf)):

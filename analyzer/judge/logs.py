@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flatline.bundle.facts import Log
@@ -30,6 +30,8 @@ class LogPattern:
     name: str
     pattern: str
     compiled: Compiled
+    everywhere: bool = True
+    """Whether it is asked for in all of a log, and not in its last lines only."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,15 @@ class LogSearch:
 
     def expect(self, patterns: Iterable[LogPattern]) -> None:
         """What will be asked for: it is searched for in one pass, when it is asked for first."""
-        self._wanted |= {pattern.pattern: pattern for pattern in patterns if pattern.pattern not in self._found}
+        for pattern in patterns:
+            if self._lacks(pattern.pattern, everywhere=pattern.everywhere):
+                known = self._wanted.get(pattern.pattern)
+                self._wanted[pattern.pattern] = known if known and known.everywhere else pattern
 
     def hits(self, pattern: LogPattern, scope: Scope) -> list[LogHit]:
         """At most 200 hits, in the order of logs and lines."""
-        if pattern.pattern not in self._found:
-            self.expect([pattern])
+        if self._lacks(pattern.pattern, everywhere=scope == "all"):
+            self.expect([replace(pattern, everywhere=scope == "all")])
             self._found |= self._search(list(self._wanted.values()))
             self._wanted.clear()
         places = self._found[pattern.pattern]
@@ -95,9 +100,19 @@ class LogSearch:
             return any(log.omitted_bytes or (not log.text and log.kind == "file") for log in self._logs)
         return any(not log.text and log.last_line is None and log.kind == "file" for log in self._logs)
 
+    def _lacks(self, pattern: str, *, everywhere: bool) -> bool:
+        """Whether it was not searched for, or not in all of the logs."""
+        found = self._found.get(pattern)
+        return found is None or (everywhere and not found.everywhere)
+
     def _search(self, patterns: list[LogPattern]) -> dict[str, _Places]:
-        scanner = Scanner([(p.pattern, p.compiled) for p in patterns], most=MAX_HITS, tail_lines=TAIL_LINES)
-        places = [_Places() for _ in patterns]
+        scanner = Scanner(
+            [(p.pattern, p.compiled) for p in patterns],
+            most=MAX_HITS,
+            tail_lines=TAIL_LINES,
+            tail_only=frozenset(index for index, p in enumerate(patterns) if not p.everywhere),
+        )
+        places = [_Places(pattern.everywhere) for pattern in patterns]
         for number, log in enumerate(self._logs):
             scanned = scanner.scan(self._text(log))
             if not scanned.last and log.last_line:
@@ -133,6 +148,7 @@ class _Place:
 class _Places:
     """Where one pattern was found."""
 
+    everywhere: bool = True
     first: list[_Place] = field(default_factory=list)
     tail: list[_Place] = field(default_factory=list)
 

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from flatline.errors import RuleError
 
 from ..findings import Measured, VerdictState
 from . import language, measured, rank
-from .evaluate import Condition, Search, compile_condition
+from .evaluate import Condition, Search, compile_condition, searches
 from .language import Identifier, Model, PackInfo, Rule, Text, Weight, parse_model, parse_rule
 from .logs import LogPattern
 from .patterns import Compiled, PatternRefused, compile_pattern
@@ -138,8 +139,9 @@ class Rulebook:
         return [rule for pack in self.packs for rule in pack.drafts]
 
     def patterns(self) -> list[tuple[str, Compiled]]:
-        """What all rules look for in logs, each once: as it is written, and compiled."""
-        return list({p.pattern: (p.pattern, p.compiled) for rule in self.rules for p in rule.patterns}.values())
+        """What rules look for in all of a log, each once: as it is written, and compiled."""
+        wanted = {p.pattern: p.compiled for rule in self.rules for p in rule.patterns if p.everywhere}
+        return list(wanted.items())
 
     def with_drafts(self) -> Rulebook:
         """For who writes them: drafts are rules like others."""
@@ -299,8 +301,15 @@ def _compiled(
                 problems.append(document.problem((part, number), f"pattern {missing} is not among the rule's patterns"))
     if len(problems) > before:
         return None
+    asked = {
+        search.pattern.name
+        for weighed in chain.from_iterable(parts.values())
+        for search in searches(weighed.condition)
+        if search.pattern is not None and search.scope == "all"
+    }
+    looked_for = tuple(replace(pattern, everywhere=pattern.name in asked) for pattern in patterns.values())
     weighed = (tuple(part) for part in parts.values())
-    return LoadedRule(rule, document, *weighed, path=path, patterns=tuple(patterns.values()), pack=pack)
+    return LoadedRule(rule, document, *weighed, path=path, patterns=looked_for, pack=pack)
 
 
 def _table(condition: Condition) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 MOST_COPIES = 4
 """A class that may stand more often than this is a gap."""
-ENOUGH = 4.0
+ENOUGH = 2.0
 """Letters that a piece has to say; with fewer too many lines have it."""
 _ASCII = 128
 _FEW = 8

@@ -58,13 +58,20 @@ class Scanner:
     """Looks for patterns, each as it is written and compiled, in one text after the other.
 
     A pattern that was found `most` times, in all texts together, is from then on looked for in the last `tail_lines` of
-    each text only. Nothing is looked for in blank lines.
+    each text only; those of `tail_only`, by their numbers, never elsewhere. Nothing is looked for in blank lines.
     """
 
-    def __init__(self, patterns: Sequence[tuple[str, Compiled]], *, most: int, tail_lines: int) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[tuple[str, Compiled]],
+        *,
+        most: int,
+        tail_lines: int,
+        tail_only: frozenset[int] = frozenset(),
+    ) -> None:
         self._patterns = tuple(pattern for pattern, _ in patterns)
         self._compiled = [compiled for _, compiled in patterns]
-        self._most, self._tail_lines = most, tail_lines
+        self._most, self._tail_lines, self._tail_only = most, tail_lines, tail_only
         self.counts = [0] * len(patterns)
         """In how many lines each was found; `most` means at least so many."""
         self._using = _Using((), choice.finder_for(()))
@@ -84,7 +91,7 @@ class Scanner:
         for block in self.blocks(text):
             scanned.first += block.found
             tail.add(block.text, block.last)
-        scanned.tail = list(self._in_tail(tail, scanned.first))
+        scanned.tail = self._in_tail(tail, scanned.first)
         scanned.last = tail.last
         return scanned
 
@@ -123,7 +130,9 @@ class Scanner:
         return self._using
 
     def _still_wanted(self) -> tuple[int, ...]:
-        return tuple(index for index, count in enumerate(self.counts) if count < self._most)
+        return tuple(
+            index for index, count in enumerate(self.counts) if count < self._most and index not in self._tail_only
+        )
 
     def _sought(self, indices: Iterable[int]) -> tuple[Sought, ...]:
         return tuple(Sought(self._patterns[index], index in self._whole) for index in indices)
@@ -163,16 +172,17 @@ class Scanner:
             if match is not None:
                 yield Found(index, line, match.groupdict())
 
-    def _in_tail(self, tail: Tail, found: Sequence[Found]) -> Iterator[Found]:
+    def _in_tail(self, tail: Tail, found: Sequence[Found]) -> list[Found]:
         """All that is in the last lines, also of what was found often enough before."""
-        if max(self.counts, default=0) < self._most:
-            yield from (each for each in found if each.line.number >= tail.first)
-            return
-        lines = tail.lines()
+        capped = max(self.counts, default=0) >= self._most
+        wanted = tuple(range(len(self._patterns))) if capped else tuple(sorted(self._tail_only))
+        here = [] if capped else [each for each in found if each.line.number >= tail.first]
+        lines = tail.lines() if wanted else []
         block = b"\n".join(line for _, line in lines)
-        for begin, end, which in _lines_with(choice.finder_for(self._sought(range(len(self._patterns)))), block):
+        for begin, end, which in _lines_with(choice.finder_for(self._sought(wanted)), block):
             number, _ = lines[block.count(b"\n", 0, begin)]
-            yield from self._look(which, number, block[begin:end], tail.near(number))
+            here += self._look([wanted[own] for own in which], number, block[begin:end], tail.near(number))
+        return sorted(here, key=lambda each: (each.line.number, each.index))
 
 
 def _lines_with(finder: Finder, block: bytes) -> Iterator[tuple[int, int, list[int]]]:

@@ -1,6 +1,7 @@
 """Conditions: true, false, unknown, joins, and what counts as evidence."""
 
 import pytest
+from flatline.analyzer.judge.pack import load_rulebook
 from flatline.analyzer.judge.verdicts import Fired
 
 
@@ -241,3 +242,23 @@ def test_a_large_job_costs_no_more_rows_than_can_matter(pack, judged):
     threads[777]["state"] = "D"
     processes = [{"pid": pid} for pid in range(1, 513)]
     assert isinstance(outcome(judged, {"threads": threads, "processes": processes}), Fired)
+
+
+def test_a_pattern_that_one_rule_wants_at_the_end_of_a_log_and_another_anywhere_is_found_for_both(pack, judged):
+    for rule_id, scope in (("at-the-end", "tail"), ("anywhere", "all")):
+        pack(rule_id, f"requires: [{{find: log, where: {{pattern: lost}}, scope: {scope}}}]\npatterns: {{lost: lost}}\n")
+    assert judged({"logs": [{"stream": "stdout", "content": "lost\n" + "going on\n" * 60}]}).keys() == {"anywhere"}
+    assert judged({"logs": [{"stream": "stdout", "content": "going on\nlost\n"}]}).keys() == {"anywhere", "at-the-end"}
+
+
+def test_only_what_a_rule_wants_anywhere_is_looked_for_in_all_of_a_log(pack):
+    body = """\
+    requires:
+      - {find: log, where: {pattern: at-end}, scope: last-line}
+      - {none: log, where: {pattern: at-end}, scope: tail, with: [{find: log, where: {pattern: within}}]}
+    contradicts:
+      - any: [{find: log, where: {pattern: branch}}, {find: log, where: {pattern: at-end}, scope: tail}]
+    patterns: {at-end: "the end", within: within, branch: branch}
+    """
+    pack("made-rule", body)
+    assert [pattern for pattern, _ in load_rulebook([pack.folder], built_in=False).patterns()] == ["within", "branch"]

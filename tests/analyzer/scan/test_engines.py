@@ -104,12 +104,14 @@ def alone(patterns: tuple[str, ...], text: bytes) -> tuple[list[Hit], list[Hit],
     return first, tail, last
 
 
-def together(patterns: tuple[str, ...], text: bytes, rng: random.Random) -> tuple[list[Hit], list[Hit], int]:
+def together(
+    patterns: tuple[str, ...], text: bytes, rng: random.Random, tail_only: frozenset[int] = frozenset()
+) -> tuple[list[Hit], list[Hit], int]:
     """The same by a scanner, from pieces of any length."""
     cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.randrange(1, 40)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    search = Scanner([(p, compile_pattern(p, trusted=True)) for p in patterns], most=MOST, tail_lines=TAIL)
-    found = search.scan(Text(pieces, len(text)))
+    compiled = [(p, compile_pattern(p, trusted=True)) for p in patterns]
+    found = Scanner(compiled, most=MOST, tail_lines=TAIL, tail_only=tail_only).scan(Text(pieces, len(text)))
 
     def hits(these):
         return [
@@ -134,6 +136,17 @@ def test_awkward_texts(engine, seed, monkeypatch):
     monkeypatch.setattr(scanner, "LARGEST_BLOCK", rng.choice([300, 70_000, 4 * 1024**2]))
     text = awkward(rng)
     assert together(ODD, text, rng) == alone(ODD, text)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_wanted_in_the_last_lines_only_is_found_there_and_nowhere_else(engine, seed, monkeypatch):
+    rng = random.Random(seed)
+    monkeypatch.setattr(scanner, "FIRST_BLOCK", 300)
+    text = awkward(rng)
+    tail_only = frozenset(rng.sample(range(len(ODD)), 8))
+    first, tail, last = alone(ODD, text)
+    kept = [hit for hit in first if ODD.index(hit[1]) not in tail_only]
+    assert together(ODD, text, rng, tail_only) == (kept, tail, last)
 
 
 def test_what_tools_print_and_the_rules_look_for(engine, monkeypatch):

@@ -20,7 +20,7 @@ def test_a_pattern_is_looked_for_by_one_piece(pattern, same_as):
     assert outline(pattern).replace("(?:", "").replace(")", "") == outline(same_as).replace("(?:", "").replace(")", "")
 
 
-@pytest.mark.parametrize("pattern", [r"step \d+.{0,60}loss", r"\d+.{0,9}: ok", r"x.*y"])
+@pytest.mark.parametrize("pattern", [r"step \d+.{0,60}loss", r"\d+.{0,9}: o", r"x.*y"])
 def test_pieces_that_are_in_every_log_are_looked_for_together(pattern):
     assert r"[^\n]{0,}" in outline(pattern)
 
