@@ -14,11 +14,16 @@ from flatline.bundle.facts import Process, Thread
     ("line", "state", "signal", "status"),
     [
         ("[1]+  Stopped                 python train.py --epochs 3", "T", None, None),
+        ("[1]+ 4242 Stopped                 python train.py --epochs 3", "T", 20, None),
+        ("^Z[1] + Stopped                    python train.py --epochs 3", "T", 20, None),
+        ("zsh: suspended  python train.py --epochs 3", "T", 20, None),
+        ("^Zfish: Job 1, 'python train.py --epochs 3' has stopped", "T", 20, None),
+        ("fish: Job 1, 'python train.py --epochs 3 &' has stopped", "T", None, None),
         ("[1]+ 4242 Stopped (tty output)     python train.py --epochs 3", "T", 22, None),
         ("[2]-  4242 Stopped (tty input)     python train.py --epochs 3 &", "T", 21, None),
         ("[1]+  Stopped(SIGTTOU)        python train.py --epochs 3", "T", 22, None),
         ("[1]  + 4242 suspended (tty output)  python train.py --epochs 3", "T", 22, None),
-        ("[1]  + suspended  python train.py --epochs 3", "T", None, None),
+        ("[1]  + suspended  python train.py --epochs 3", "T", 20, None),
         ("zsh: suspended (tty input)  python train.py --epochs 3", "T", 21, None),
         ("Suspended (tty output)", "T", 22, None),
         ("[1]+  Killed                  python train.py --epochs 3", "X", None, -9),
@@ -34,6 +39,32 @@ def test_a_line_tells_what_became_of_the_job(line: str, state: str, signal: int 
     assert (process.state, process.stop_signal, process.exit_status) == (state, signal, status)
     assert [t.state for t in rows_of(block, Thread)] == (["T"] if state == "T" else [])
     assert block.is_log
+
+
+STOPPED = "[1]+  Stopped                 python train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "signal"),
+    [
+        ("loss 0.41\n^Z\n" + STOPPED, "T", 20),
+        (" 41%|####      | 410/1000 [07:12<10:22,  1.1s/it]^Z\n\n" + STOPPED, "T", 20),
+        ("loss 0.41\n^C^Z\nSuspended\n", "T", 20),
+        ("loss 0.41\n" + STOPPED, "T", None),
+        ("^Z\n" + STOPPED + "$ bg\n[1]+ python train.py &\nloss 0.40\n", "unknown", None),
+        ("^Z\n" + STOPPED + "[1]+ python train.py &\n", "unknown", None),
+        ("^Z\n" + STOPPED + "$ fg %1\npython train.py\n", "unknown", None),
+        ("^Z\n" + STOPPED + "$ bg %2\n", "T", 20),
+        ("^C^C^Z\n" + STOPPED + "$ kill -9 %1\n", "unknown", None),
+        ("^Z\n" + STOPPED + "[1]+  Killed                  python train.py\n", "unknown", None),
+        ("^Z\nzsh: suspended  python train.py\n[1]  + continued  python train.py\n", "unknown", None),
+    ],
+)
+def test_ctrl_z_shows_by_its_echo_and_what_was_sent_on_or_ended_is_stopped_no_more(
+    text: str, state: str, signal: int | None
+):
+    jobs = [p for b in blocks_of(text) if b.kind == "shell-job" for p in rows_of(b, Process)]
+    assert (jobs[0].state, jobs[0].stop_signal) == (state, signal)
 
 
 def test_the_command_and_the_pid_are_told():
@@ -70,6 +101,9 @@ def test_bash_says_it_in_these_words():
         "Suspended the trial",
         "Killed",
         "[1/3] Running",
+        "Suspended",
+        "zsh: suspended",
+        "fish: Job 1 has ended",
     ],
 )
 def test_ordinary_lines_are_not_a_shells(line: str):
