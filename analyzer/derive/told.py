@@ -97,7 +97,7 @@ def _start(stack: Sequence[Frame]) -> StartMethod | None:
                 return "fork"
             continue
         file = _file(frame)
-        if file.endswith("multiprocessing/popen_fork.py") and frame.function == "_launch":
+        if file.endswith("popen_fork.py") and frame.function == "_launch":
             return "fork" if any(f.kind == "python" for f in stack[:depth]) else None
         if file.endswith("multiprocessing/spawn.py") and frame.function in ("spawn_main", "_main"):
             return "spawn"

@@ -26,6 +26,8 @@ def python(function: str, file: str) -> Frame:
     ("stack", "start"),
     [
         ((python("work", "/job/a.py"), python("_launch", f"{LIB}/popen_fork.py")), "fork"),
+        ((python("work", "/job/a.py"), python("_launch", "/v/multiprocess/popen_fork.py")), "fork"),
+        ((python("work", "/job/a.py"), python("_launch", "/v/billiard/popen_fork.py")), "fork"),
         ((python("_launch", f"{LIB}/popen_fork.py"), python("start", f"{LIB}/process.py")), "unknown"),
         ((python("work", "/job/a.py"), python("spawn_main", f"{LIB}/spawn.py")), "spawn"),
         ((python("work", "/job/a.py"), python("_serve_one", f"{LIB}/forkserver.py")), "forkserver"),
