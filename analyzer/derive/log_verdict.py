@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 
 from flatline.bundle.facts import KernelEvent, Log, LoggedError
 
@@ -37,8 +36,8 @@ FEW = 10
 """Collectives of a job that has not begun to train."""
 SLOW_EACH_S = 60.0
 """Seconds per item from which on a bar that moves is called slow."""
-MOVES = 3
-"""States of a bar, each beyond the one before, by which it is seen to get on."""
+EVEN = 3.0
+"""Times by which the speed that a bar shows may differ from its mean: it had not stalled when it was drawn."""
 LONG_S = 3600.0
 """Still to go, of data that is prepared: slow, not stuck."""
 LATE_TROUBLE = 10
@@ -87,7 +86,19 @@ def _weight(told: Told) -> tuple[float, int]:
 
 def _of_log(one: Read) -> Iterator[Told]:
     """What a log says: the first of these that it says at all."""
-    for ask in (_timed_out, _stopped, _crashed, _asked, _stalled, _interrupted, _waits, _cut, _slow, _not_as_asked):
+    for ask in (
+        _timed_out,
+        _stopped,
+        _crashed,
+        _asked,
+        _stalled,
+        _interrupted,
+        _waits,
+        _cut,
+        _fallback,
+        _slow,
+        _trouble,
+    ):
         told = ask(one)
         if told is not None:
             yield told
@@ -200,18 +211,18 @@ def _slow(one: Read) -> Told | None:
     if bar is None or bar.is_complete or not bar.done:
         return None
     if (bar.seconds_each or 0) < SLOW_EACH_S:
-        return _long_work(one, bar)
+        return _long_work(bar)
     return Told("slow", 0.55, f"its last word is {bar.text}: {bar.seconds_each:.0f} s each")
 
 
-def _long_work(one: Read, bar: Progress) -> Told | None:
-    """Data that is prepared, seen to get on several times, with hours to go."""
-    before = [state.done for _, state in one.progress[-MOVES:] if state.label == bar.label]
-    moves = len(before) == MOVES and all(a < b for a, b in pairwise(before))
-    left = bar.left_s or 0.0
-    if not moves or not bar.is_data_work or bar.is_download or left < LONG_S:
+def _long_work(bar: Progress) -> Told | None:
+    """Data that is prepared at an even speed, with hours to go."""
+    left, each, elapsed = bar.left_s or 0.0, bar.seconds_each, bar.elapsed_s
+    if not bar.is_data_work or bar.is_download or left < LONG_S or not each or not elapsed:
         return None
-    return Told("slow", 0.55, f"its last word is {bar.text}: it gets on, and has {left / 3600:.0f} h to go")
+    if not 1 / EVEN <= elapsed / bar.done / each <= EVEN:
+        return None
+    return Told("slow", 0.55, f"its last word is {bar.text}: it gets on evenly, and has {left / 3600:.0f} h to go")
 
 
 def _last_bar(one: Read) -> Progress | None:
@@ -221,14 +232,14 @@ def _last_bar(one: Read) -> Progress | None:
     return one.progress[-1][1]
 
 
-def _not_as_asked(one: Read) -> Told | None:
-    fallback = next(iter(one.of("fallback")), None)
-    if fallback is not None:
-        return Told("degraded", 0.6, _said(one, fallback))
+def _fallback(one: Read) -> Told | None:
+    sign = next(iter(one.of("fallback")), None)
+    return Told("degraded", 0.6, _said(one, sign)) if sign is not None else None
+
+
+def _trouble(one: Read) -> Told | None:
     trouble = [s for s in one.of("trouble") if s.index >= one.size - LATE_TROUBLE]
-    if not trouble:
-        return None
-    return Told("degraded", 0.45, f"{_said(one, trouble[0])}, and not that it ended")
+    return Told("degraded", 0.45, f"{_said(one, trouble[0])}, and not that it ended") if trouble else None
 
 
 # --- other texts ---

@@ -143,6 +143,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"(?i)waiting for creating a placement group",
         r"\bQOS\w+|\(Resources\)|\(Priority\)",
         r"(?i)no available node types? can fulfill",
+        r"^Number of trials: \d{1,9}(?:/\d{1,9})? \(\d{1,9} PENDING\)",
         r"(?i)\bpending (?:tasks?|placement|demands?|resources?|actors?)",
         r"(?i)cannot be scheduled|queued and waiting for resources|insufficient (?:nvidia|resources|cpu|memory|gpu)",
         r"(?i)waiting for (?:a free |free )?gpus?\b|will try again to get a gpu",
@@ -176,7 +177,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"(?i)\bwill retry\b",
         r"(?i)\bretrying error\b",
         r"(?i)\bretry(?:ing)? ?(?:attempt )?\d+ ?(?:/|of)",
-        r"(?i)\btry(?:ing)? again in \d",
+        r"(?i)\b(?:again|retry) in \d",
         r"(?i)retrying\.{2,}",
         r"(?i)reconnecting",
     ),
@@ -349,11 +350,16 @@ OF_AN_ERROR = re.compile(
 """The beginning of a line that belongs to an error which is told above or below it."""
 
 OF_A_PART = re.compile(
-    r"Exception (?:raised )?in (?:thread|callback)\b|Thread \w+:$|--- Logging error ---|Process \w*PoolWorker-\d+:"
-    r"|Task exception was never retrieved|ERROR[: -]+asyncio\b"
+    r"Exception (?:raised )?in thread\b|Thread \w+:$|--- Logging error ---|Process \S{1,60}-\d+(?::\d+)*:$"
+    r"|(?:.{0,80}\W)?(?:(?:Task|Future) exception was never retrieved|exception calling callback <Future"
+    r"|Exception in (?:callback|ASGI application)\b|Exception on \S{1,80} \[[A-Z]{3,7}\]|ERROR[: -]+asyncio\b"
+    r"|asyncio\W{1,4}ERROR\b)"
 )
-"""The beginning of a line that says whose the error below it is: a thread's, a task's, a worker's of a pool that starts
-another. The process lives on."""
+"""The beginning of a line that says whose the error below it is: a thread's, a task's, a request's, a child's of
+multiprocessing. The process at hand lives on."""
+
+WARNS = re.compile(r".{0,200}\b[A-Z]\w*Warning: ")
+"""What such a line quotes of an error has not ended anything."""
 
 PROMPT = re.compile(
     r"(?i)(?:\[y(?:es)?/n(?:o)?\]|\(y(?:es)?/n(?:o)?(?:/[^)]{1,40})?\)"

@@ -13,7 +13,7 @@ from flatline.bundle.facts import LoggedError
 from ...parsers.interface import Line
 from .progress import Progress, progress_of
 from .reading import LogText
-from .sign_table import GLOG, KERNEL, OF_A_PART, OF_AN_ERROR, PROMPT, SIGNS, TELLING, SignKind, SignPattern
+from .sign_table import GLOG, KERNEL, OF_A_PART, OF_AN_ERROR, PROMPT, SIGNS, TELLING, WARNS, SignKind, SignPattern
 
 _CALL = re.compile(
     r'^\s*File "(?P<file>[^"]{1,1000})", line \d+, in (?P<function>\S+)|^(?P<cell>/\S{1,1000}) in (?P<called>\w+)\('
@@ -81,13 +81,16 @@ class Read:
 
     @cached_property
     def last_advance(self) -> int:
-        """Index of the last line at which a bar or counter was beyond where it had been; -1: none ever was."""
+        """Index of the last line at which a bar or counter was beyond where it had been; -1: none ever was.
+
+        A step's line is written when it is done; a bar is also drawn again where it stands, when an error closes it.
+        """
         furthest: dict[str, float] = {}
         last = -1
         for index, state in self.progress:
-            if state.done > furthest.get(state.label, 0):
-                furthest[state.label] = state.done
+            if state.done > furthest.get(state.label, state.done if state.is_bar else 0):
                 last = index
+            furthest[state.label] = max(state.done, furthest.get(state.label, 0))
         return last
 
     def is_last_word(self, sign: Sign) -> bool:
@@ -115,7 +118,7 @@ def read(text: LogText, errors: Iterable[LoggedError] = ()) -> Read:
     parts = _Parts()
     for index, line in enumerate(text.lines):
         found = _sign_of(line.text[-MAX_SEARCHED:], silent)
-        found = _as_parsed(found, known.get(line.number))
+        found = _as_parsed(found, line.text, known.get(line.number))
         if parts.owns(line.text, found):
             continue
         progress += [(index, state) for state in progress_of(line) if state.is_bar or _may_count(line, found)]
@@ -173,11 +176,12 @@ def _may_count(line: Line, found: SignPattern | None) -> bool:
     return found is None and not line.text.startswith(("  ", "\t"))
 
 
-def _as_parsed(found: SignPattern | None, error: LoggedError | None) -> SignPattern | None:
-    """A handled exception is no end; where the parser of tracebacks knows nothing, the line speaks."""
-    if found is not None and found.kind == "ended" and error is not None and error.handled:
-        return None
-    return found
+def _as_parsed(found: SignPattern | None, text: str, error: LoggedError | None) -> SignPattern | None:
+    """A handled exception is no end, nor is what a warning quotes; where the parser of tracebacks knows nothing, the
+    line speaks."""
+    if found is None or found.kind != "ended":
+        return found
+    return None if (error is not None and error.handled) or WARNS.match(text) else found
 
 
 def calls_of(one: Read, sign: Sign) -> list[tuple[str, str]]:

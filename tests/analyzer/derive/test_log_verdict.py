@@ -72,6 +72,7 @@ CRASHED = {
     "no interface for NCCL": "n1:70:99 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found\n",
     "NCCL's connect had no route": "n1:70:99 [0] misc/socket.cc:456 NCCL WARN socketStartConnect: Connect to 198.51.100.7<4100> failed : No route to host\n",
     "a container that was out of memory": "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n",
+    "an error closes the bar, which is drawn once more": TRACEBACK.format(code="save(m)", error="RuntimeError: [enforce fail at inline_container.cc:300] . unexpected pos 64 vs 8") + " 61%|██████    | 610/1000 [20:20<13:00,  2.00s/it]\n",
     "a rank died, and then the others' watchdog struck": "[rank1]: RuntimeError: bad batch\n" + WATCHDOG.format(rank=0, seq=71, op="ALLREDUCE"),
 }  # fmt: skip
 HUNG = {
@@ -93,6 +94,8 @@ WAITING = {
     "resources": "(Driver pid=9) INFO 03-18 06:22:41 [ray_utils.py:463] Waiting for creating a placement group of specs for 70 seconds.\n",
     "a peer of Open MPI that is not the one expected": "[n1][[51207,1],0][btl_tcp_endpoint.c:626:mca_btl_tcp_endpoint_recv_connect_ack] received unexpected process identifier [[51207,1],1]\n",
     "a volume that cannot be mounted": "  Warning  FailedMount  38s (x15 over 14m)   kubelet   MountVolume.SetUp failed for volume \"data\" : mount failed: exit status 32\n",
+    "trials that all wait for resources": "Resources requested: 0/8 CPUs, 0/2 GPUs\nNumber of trials: 6/6 (6 PENDING)\n",
+    "a device that is to become free": "no device has 30000 MiB free, will look again in 60 s\nno device has 30000 MiB free, will look again in 60 s\n",
     "a client that asks again": "2025-04-11 02:11:09 INFO Retrying request to /chat/completions in 0.9 seconds\n",
     "an agent that is done before the others": "INFO:torch.distributed.elastic.agent.server.api:Local worker group finished (SUCCEEDED). Waiting 300 seconds for other agents to finish\n",
     "a download": "Downloading (incomplete total...):   0%|          | 12.6M/9.10G [00:20<4:01:10, 629kB/s]\n",
@@ -102,14 +105,13 @@ WAITING = {
 SLOW = {
     "a rank prepares data while the others' time runs out": "Tokenizing:  60%|██████    | 6000/10000 [09:58<06:38, 10.02 examples/s]"
     + WATCHDOG.format(rank=1, seq=3, op="ALLREDUCE"),
-    "data that is prepared for hours": "".join(
-        f"Map:   4%|▍         | {n}000/986114 [21:{n}<8:09:22, 32.19 examples/s]\n" for n in (14, 15, 16)
-    ),
+    "data that is prepared evenly for hours": "Map:   4%|▍         | 41000/986114 [21:14<8:09:22, 32.19 examples/s]\n",
     "a bar of vLLM's": "Loading safetensors checkpoint shards:   3% Completed | 1/30 [02:51<1:22:40, 171.05s/it]\n",
     "minutes for every step": stepping(1, 2) + "  2%|▏         | 3/200 [13:20<14:35:33, 266.67s/it]\n",
 }
 DEGRADED = {
     "the processor instead of the device": stepping(1, 4) + "WARNING  Torch reports CUDA not available\n",
+    "the processor instead of the device, and therefore minutes for every step": "GPU available: False, used: False\nEpoch 0:   0%|          | 3/9000 [03:51<192:35:04, 77.05s/it]\n",
     "an error in a callback of asyncio": "ERROR:asyncio:socket.accept() out of system resource\n"
     + TRACEBACK.format(code="sock.accept()", error="OSError: [Errno 24] Too many open files"),
     "an error that did not end it": "[WORKER] Starting job 7\n[WORKER] Error moving log file: Error: EBUSY: resource busy or locked, rename 'a' -> 'b'\n",
@@ -118,6 +120,11 @@ UNKNOWN = {
     "steps, and then nothing": stepping(1, 40),
     "an error that ended one thread": "Exception in thread Thread-3:\n" + TRACEBACK.format(code="self.run()", error="OSError: [Errno 5] Input/output error"),
     "an error of a pool's worker, which is replaced": "Process SpawnPoolWorker-4:\n" + TRACEBACK.format(code="get()", error="AttributeError: Can't get attribute 'f' on <module '__main__'>"),
+    "an error of a process that it has started": "Process ForkProcess-2:\n" + TRACEBACK.format(code="fill()", error="KeyError: 'text'"),
+    "an error of a task, behind what a logger writes first": "2025-04-11 02:11:09 WARNING asyncio Task exception was never retrieved\nfuture: <Task finished name='Task-9'>\n" + TRACEBACK.format(code="fill()", error="KeyError: 'text'"),
+    "an error that a warning quotes": "/v/torch/cuda/__init__.py:118: UserWarning: CUDA initialization: Error 802: system not yet initialized (Triggered internally)\n  return f()\n",
+    "data of which the preparation has stalled": "Map:   4%|▍         | 41000/986114 [08:21:14<8:09:22, 32.19 examples/s]\n",
+    "trials of which some run": "Number of trials: 6/6 (5 PENDING, 1 RUNNING)\n",
     "a log record that could not be written": "--- Logging error ---\n" + TRACEBACK.format(code="emit()", error="OSError: [Errno 28] No space left on device"),
     "a command that somebody ended": "$ docker logs -f fit\n^C\n",
     "a warning that names the call which would avoid it": "[W ProcessGroupNCCL.cpp:1856] [Rank 3] using GPU 3 to perform barrier. Specify device_ids in barrier(), or call init_process_group() with a device_id.\n",
