@@ -26,12 +26,18 @@ FROM_OUTSIDE = frozenset({
     "epoll_wait", "epoll_pwait", "epoll_pwait2",
 })  # fmt: skip
 """Calls that end when somebody outside does something."""
+WRITES = frozenset({"write", "writev"})
 POOLS = re.compile(
     r"blas_thread_server|exec_blas_async|kmp_(?:launch_worker|suspend|fork_barrier)|gomp_thread_start|gomp_\w*barrier_wait"
     r"|rayon|tokio|crossbeam|ThreadPool|threadpool|thread_pool|worker_(?:main|loop|thread)|tbb::|rml::|jemalloc|watchdog"
     r"|[Mm]onitor|heartbeat|\b_?worker$|pin_memory|feed$|_worker_loop|run_forever|serve_forever|poller|AsyncManager"
+    r"|_loop_check_status|check_(?:network|stop)_status"
 )
 """Functions of threads that rest until there is work for them."""
+HELPERS = ("tqdm/_monitor.py", "event_file_writer.py", "ipykernel/heartbeat.py", "compile_worker/subproc_pool.py")
+"""Files whose threads do."""
+INTERPRETER = re.compile(r"^_*Py(?:Eval|Object|Function|Vectorcall|Run|CFunction|Method)_|^_?call_function$|^run_mod$")
+"""Functions of Python's own that call others: where one is the innermost, the stack is cut off there."""
 LOST: dict[str, int] = {"local_ack_timeout_err": 100, "out_of_sequence": 100_000, "packet_seq_err": 10_000}
 """Counters of an RDMA port, and from where on they tell of more than a cable that was plugged in."""
 MAX_NAMED = 3
@@ -53,6 +59,7 @@ def told_by_looks(store: FactStore) -> Iterator[Told]:
     yield from _queue(store.rows("scheduler"))
     yield from _states(store.rows("processes"))
     yield from _calls(store.rows("threads"), store.rows("frames"))
+    yield from _output(store.rows("threads"))
     yield from _ports(store.rows("rdma_ports"))
 
 
@@ -91,19 +98,34 @@ def _calls(threads: Sequence[Thread], frames: Sequence[Frame]) -> Iterator[Told]
     yield Told("waiting", 0.5, f"{_at(first)}: its threads stand in {where}, which {what} ends")
 
 
+def _output(threads: Iterable[Thread]) -> Iterator[Told]:
+    """A write of standard output or standard error takes no time, unless nobody takes it."""
+    for thread in threads:
+        call = thread.syscall
+        if call is not None and call.name in WRITES and call.fd in (1, 2) and thread.liveness not in ("moving", "busy"):
+            yield Told("hung", STANDS, f"{_at(thread)}: a thread stands in {call.name} of descriptor {call.fd}")
+            return
+
+
 def told_by_stacks(store: FactStore) -> Told | None:
     """Somebody has taken, and pasted, the stack of a thread that is not at work and not at rest in a pool."""
     threads, stacks = store.rows("threads"), store.frames.of
     if any(t.state == "R" or t.liveness in ("moving", "busy") for t in threads):
         return None
     shown = [t for t in threads if t.id in stacks]
-    stands = [t for t in shown if not any(POOLS.search(frame.function) for frame in stacks[t.id])]
+    stands = [t for t in shown if not any(_tells_nothing(frame) for frame in stacks[t.id])]
     if not stands or any(frame.active and not _goes_round(stacks[frame.thread]) for frame in store.rows("frames")):
         return None
     first = next((t for t in stands if t.is_main or t.tid == t.pid), stands[0])
     inner = min(stacks[first.id], key=lambda frame: frame.depth)
     where = f"{inner.artefact or first.artefact}:{inner.line or first.line}: a thread stood in {short_function(inner)}"
     return Told("hung", STANDS, f"{where}, and nothing shows that it is at work; one look does not tell for how long")
+
+
+def _tells_nothing(frame: Frame) -> bool:
+    """Whether it is of a thread at rest, or the stack is cut off at it."""
+    at_rest = POOLS.search(frame.function) is not None or (frame.file or "").endswith(HELPERS)
+    return at_rest or (frame.depth == 0 and INTERPRETER.match(frame.function) is not None)
 
 
 def _goes_round(stack: Sequence[Frame]) -> bool:

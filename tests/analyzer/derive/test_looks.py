@@ -55,6 +55,8 @@ LOOKS = {
     "a stack that sleeps": ("waiting", "#0  time_sleep ()\n#31 THPFunction_apply ()\n"),
     "git that checks out": ("waiting", GIT),
     "a process that the listing shows as stopped": ("hung", PS.format(state="T ")),
+    "a trace of what nobody takes": ("hung", 'strace: Process 2146 attached\nwrite(2, "step 9"..., 6'),
+    "a trace of what is taken": ("unknown", 'strace: Process 2146 attached\nwrite(2, "step 9"..., 6) = 6\nbrk(NULL) = 0x55\n'),
     "a pod that runs": ("unknown", PODS.format(ready="1/1", state="Running")),
     "a job that runs": ("unknown", QUEUE.format(state="R ", time="9:01", reason="n[1-8]")),
     "one listing with a process in the kernel": ("unknown", PS.format(state="D+")),
@@ -76,7 +78,10 @@ def test_a_list_in_which_another_job_runs_says_nothing_of_this_one() -> None:
 
 
 def test_a_thread_that_stands_in_its_own_code_speaks_against_a_wait_for_somebody_outside() -> None:
-    threads = [{"pid": 5, "tid": 5, "syscall": {"name": "accept", "args": [3]}}, {"pid": 5, "tid": 6, "stack": ["fit.py:9 step"]}]
+    threads = [
+        {"pid": 5, "tid": 5, "syscall": {"name": "accept", "args": [3]}},
+        {"pid": 5, "tid": 6, "stack": ["fit.py:9 step"]},
+    ]
     store, _ = sample_store({"threads": threads, "processes": [{"pid": 5}]})
     assert list(told_by_looks(store)) == []
     store, _ = sample_store({"threads": threads[:1], "processes": [{"pid": 5}]})
@@ -117,3 +122,22 @@ def test_who_uses_a_processor_to_wait_is_not_at_work(tmp_path: Path, frames: lis
         derive(case)
         told = told_by_stacks(case.store)
     assert [told.state for told in [told] if told is not None] == states
+
+
+HELPER = ("    wait (threading.py:331)\n    wait (threading.py:629)\n    run (tqdm/_monitor.py:60)\n"
+          "    _bootstrap (threading.py:1002)\n")  # fmt: skip
+CUT = (
+    "#{n}  _PyEval_EvalFrameDefault () at Python/ceval.c:3110\n#{more}  _PyFunction_FastCallKeywords () at call.c:433\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['Thread 41 (idle): "Thread-1"\n' + HELPER, CUT.format(n=9, more=10)],
+    ids=["that rests", "that is cut off above the interpreter"],
+)
+def test_a_stack_says_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "dump.txt").write_text(text)
+    with open_case([tmp_path]) as case:
+        derive(case)
+        assert told_by_stacks(case.store) is None
