@@ -12,9 +12,15 @@ from .verdicts import Fired
 
 IMPLIED_AT_MOST = 0.7
 """How sure a verdict is that only follows from a cause."""
-SEEN_AT_MOST = 0.78
-"""How sure texts are at most that a job waits, where only a look or a line of a log tells it; a question that its log
-ends with, and the stall that a log reports, are surer."""
+SEEN_AT_MOST: Mapping[VerdictState, float] = {"unknown": 1.0, "waiting": 0.78, "degraded": 0.45}
+"""How sure of a state texts are at most where only a look or a line of a log tells it. Surer are a question that the
+log ends with, the stall that it reports, and a device that is not used."""
+OUTWEIGHS: Mapping[VerdictState, tuple[VerdictState, ...]] = {
+    "hung": ("unknown", "degraded", "waiting"),
+    "waiting": ("unknown", "degraded"),
+}
+"""What a cause that leaves a job so says more than: that somebody waits, or has reported an error, is seen; that
+nothing will end it, only the cause can say. Any other says more than `unknown`."""
 LIKELY = 0.7
 """A verdict is not changed by less."""
 REPLACES: Mapping[Restated, frozenset[VerdictState]] = {  # what moves is seen, and needs nobody to say so
@@ -39,23 +45,25 @@ def restated(verdict: Verdict, outcome: Fired, title: str) -> Verdict:
 
 
 def implied(verdict: Verdict, findings: Sequence[Finding], causes: Mapping[str, Cause], seen: Told | None) -> Verdict:
-    """The verdict; where nothing says how the job is, what follows from the cause that is named first, or else from
-    where its threads were `seen` to stand.
+    """The verdict; where that says less, what follows from the cause that is named first, or else, where nothing says
+    how the job is, from where its threads were `seen` to stand.
 
     For texts that somebody has pasted: a stack in a mutex shows no time, and a cause says what becomes of it.
     """
     named = next((finding for finding in findings if finding.role == "root-cause"), None)
     leaves = causes[named.cause].leaves if named is not None and named.cause in causes else None
-    if verdict.state == "waiting" and verdict.confidence <= SEEN_AT_MOST and verdict.by_design is None:
-        # That somebody waits is seen; that nothing will end it, only the cause can say.
-        if leaves != "hung":
-            return verdict
-    elif verdict.state != "unknown":
-        return verdict
-    if named is not None and leaves is not None:
+    if named is not None and leaves is not None and _says_less(verdict, leaves):
         sure = round(min(named.confidence, IMPLIED_AT_MOST), 2)
         return _changed(verdict, leaves, sure, f"that follows from the cause: {named.title}")
-    return _changed(verdict, seen.state, seen.confidence, seen.because) if seen is not None else verdict
+    if verdict.state == "unknown" and seen is not None:
+        return _changed(verdict, seen.state, seen.confidence, seen.because)
+    return verdict
+
+
+def _says_less(verdict: Verdict, leaves: VerdictState) -> bool:
+    """Whether it is no more than what a look, or a line of a log, tells, and the cause says what becomes of that."""
+    only_seen = verdict.confidence <= SEEN_AT_MOST.get(verdict.state, 0.0) and verdict.by_design is None
+    return only_seen and verdict.state in OUTWEIGHS.get(leaves, ("unknown",))
 
 
 def _changed(verdict: Verdict, state: VerdictState, confidence: float, because: str) -> Verdict:

@@ -25,9 +25,13 @@ def facts(*, moves: bool):
     sample = {"thread": "h1/11/11", "state": "R" if moves else "S", "system_ms": 0, "voluntary": 0, "involuntary": 0}
     frame = {"thread": "h1/11/11", "depth": 0, "file": "/job/train.py", "is_user": True}
     return {
-        "processes": [{"pid": 11, "relation": "target", "state": "S", "is_python": True, "argv": ["train.py", "--gpu"]}],
+        "processes": [
+            {"pid": 11, "relation": "target", "state": "S", "is_python": True, "argv": ["train.py", "--gpu"]}
+        ],
         "threads": [{"pid": 11, "tid": 11, "state": "S", "syscall": {"name": "futex", "args": [1, 128, 2, 0]}}],
-        "thread_samples": [{**sample, "sample": n, "mono_ns": n * 2 * 10**9, "user_ms": ms} for n, ms in enumerate(ticks)],
+        "thread_samples": [
+            {**sample, "sample": n, "mono_ns": n * 2 * 10**9, "user_ms": ms} for n, ms in enumerate(ticks)
+        ],
         "frames": [{**frame, "sample": n, "function": f"f{n * moves}", "line_no": 7 + n * moves} for n in range(2)],
         "packages": [{"process": "h1/11", "name": "torch", "version": "2.4.0+cpu"}],
     }
@@ -41,7 +45,9 @@ def report(pack, *, moves: bool):
 @pytest.fixture
 def says(pack):
     def add(verdict, weight="strong", status="stable"):
-        return pack("asked-otherwise", ASKED.format(verdict=verdict, weight=weight), status=status, title="'not as asked'")
+        return pack(
+            "asked-otherwise", ASKED.format(verdict=verdict, weight=weight), status=status, title="'not as asked'"
+        )
 
     return add
 
@@ -53,7 +59,9 @@ def test_a_job_that_gets_on_but_not_as_asked_is_degraded_by_the_rule_that_says_s
     assert (told.verdict.state, told.diagnosis.rule, told.diagnosis.word) == ("degraded", "asked-otherwise", "likely")
     assert told.verdict.because[0] == "not as asked"
     assert exit_code(told) == 10
-    assert [(f.rule, f.role, f.word) for f in told.findings if f.rule == "of-a-hang"] == [("of-a-hang", "contributing", "possible")]
+    assert [(f.rule, f.role, f.word) for f in told.findings if f.rule == "of-a-hang"] == [
+        ("of-a-hang", "contributing", "possible")
+    ]
 
 
 def test_a_rule_that_is_less_than_likely_changes_no_verdict(pack, says):
@@ -90,7 +98,9 @@ reduced, gathered or broadcasted by subset of ranks and are waiting for remainde
 """
 
 
-@pytest.mark.parametrize(("text", "state"), [(TRACED, "hung"), (STALL, "waiting")], ids=["a look", "a stall that is told"])
+@pytest.mark.parametrize(
+    ("text", "state"), [(TRACED, "hung"), (STALL, "waiting")], ids=["a look", "a stall that is told"]
+)
 def test_a_cause_that_nothing_ends_makes_a_wait_that_was_only_seen_a_hang(tmp_path, text, state):
     (tmp_path / "pasted.txt").write_text(text)
     with open_case([tmp_path]) as case:
@@ -99,9 +109,13 @@ def test_a_cause_that_nothing_ends_makes_a_wait_that_was_only_seen_a_hang(tmp_pa
 
 
 def test_what_a_rule_knows_to_be_a_deadlock_is_hung_where_the_stacks_alone_could_not_tell(pack):
-    body = "verdict: hung\nrequires:\n  - {weight: strong, group: stack, find: threads, as: t, stack: ['train.py:main']}\n"
+    body = (
+        "verdict: hung\nrequires:\n  - {weight: strong, group: stack, find: threads, as: t, stack: ['train.py:main']}\n"
+    )
     pack("of-a-deadlock", body + "  - {weight: medium, group: told, find: processes, where: {rank: 0}}\n")
-    store, _ = sample_store({"processes": [{"pid": 11, "rank": 0}], "threads": [{"pid": 11, "tid": 11, "stack": ["train.py:9 main"]}]})
+    store, _ = sample_store(
+        {"processes": [{"pid": 11, "rank": 0}], "threads": [{"pid": 11, "tid": 11, "stack": ["train.py:9 main"]}]}
+    )
     told = analyze(case_of(store), load_rulebook([pack.folder], built_in=False))
     assert (told.verdict.state, told.diagnosis.word) == ("hung", "likely")
 
@@ -118,7 +132,9 @@ def test_what_makes_a_job_slow_is_the_cause_of_a_slow_job_and_makes_none_slow(pa
 
 def test_a_job_that_texts_call_degraded_gets_what_may_be_wrong_with_it_and_no_certainty(pack, tmp_path):
     pack("of-a-hang", "requires: [{weight: decisive, find: log, where: {pattern: busy}}]\npatterns: {busy: EBUSY}\n")
-    (tmp_path / "log.txt").write_text("[WORKER] Starting job 7\n[WORKER] Error moving log file: Error: EBUSY: rename 'a' -> 'b'\n")
+    (tmp_path / "log.txt").write_text(
+        "[WORKER] Starting job 7\n[WORKER] Error moving log file: Error: EBUSY: rename 'a' -> 'b'\n"
+    )
     with open_case([tmp_path / "log.txt"]) as case:
         told = analyze(case, load_rulebook([pack.folder], built_in=False))
     assert (told.verdict.state, told.diagnosis.rule, told.diagnosis.word) == ("degraded", "of-a-hang", "possible")
@@ -139,7 +155,9 @@ Thread 31 (idle): "MainThread"
     main (fit.py:8)
 """
 IN_A_CALL = 'Thread 31 (idle): "MainThread"\n    decode_next (frames/reader.py:40)\n    main (fit.py:8)\n'
-IN_A_POOL = "Thread 9 (LWP 44):\n#0  pthread_cond_wait () from libpthread.so.0\n#1  blas_thread_server () from libopenblas.so\n"
+IN_A_POOL = (
+    "Thread 9 (LWP 44):\n#0  pthread_cond_wait () from libpthread.so.0\n#1  blas_thread_server () from libopenblas.so\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -168,4 +186,26 @@ def test_a_look_shows_a_wait_and_the_cause_that_nothing_will_end_it(tmp_path):
         assert analyze(case).verdict.state == "hung"
 
 
+def test_a_cause_says_more_than_that_an_error_was_reported(tmp_path):
+    (tmp_path / "log.txt").write_text(TASK_FAILED)
+    with open_case([tmp_path / "log.txt"]) as case:
+        assert analyze(case).verdict.state == "degraded"
+    (tmp_path / "tasks.txt").write_text(PENDING)
+    with open_case([tmp_path / "log.txt", tmp_path / "tasks.txt"]) as case:
+        assert analyze(case).verdict.state == "hung"
+
+
+TASK_FAILED = """\
+2025-04-11 02:11:09,120 ERROR asyncio Task exception was never retrieved
+future: <Task finished name='Task-9' coro=<fill() done, defined at /job/feed.py:12> exception=KeyError('text')>
+Traceback (most recent call last):
+  File "/job/feed.py", line 19, in fill
+    batch = row["text"]
+KeyError: 'text'
+"""
+PENDING = """\
+>>> for t in asyncio.all_tasks(loop): print(t)
+<Task pending name='Task-1' coro=<main() running at /job/feed.py:40> wait_for=<Future pending cb=[Task.task_wakeup()]>>
+<Task pending name='Task-4' coro=<train() running at /job/feed.py:31> wait_for=<Future pending cb=[Task.task_wakeup()]>>
+"""
 CHILD_SLEEPS = "strace: Process 71 attached\nclock_nanosleep(CLOCK_REALTIME, 0, {tv_sec=5, tv_nsec=0}, \n"
