@@ -116,7 +116,7 @@ def _tables(condition: Any) -> Iterator[str]:
 
 def _in_a_log(rule: LoadedRule, index: FactIndex) -> bool:
     """Whether one of its patterns is found in a log."""
-    return any(index.logs.hits(pattern, "all") for pattern in rule.patterns)
+    return any(index.logs.hits(pattern, "all" if pattern.everywhere else "tail") for pattern in rule.patterns)
 
 
 # --- one text to paste ---

@@ -216,7 +216,7 @@ class Solver:
         if not self._index.collected(search.table):
             return True
         if search.order is not None and search.pattern is not None:
-            capped = is_capped(self._index.logs.hits(search.pattern, "all"))
+            capped = search.scope == "all" and is_capped(self._index.logs.hits(search.pattern, "all"))
             if capped or not search.order.is_known(bindings):
                 return True
         return search.pattern is not None and self._index.logs.incomplete(search.scope)
@@ -358,7 +358,7 @@ class Solver:
 
     def _lines(self, search: Search, bindings: Bindings) -> Sequence[Any]:
         if search.pattern is not None and search.order is not None:
-            return search.order.lines(self._index.logs, search.pattern, bindings)
+            return search.order.lines(self._index.logs, search.pattern, search.scope, bindings)
         return self._index.logs.hits(search.pattern, search.scope) if search.pattern else ()
 
     def _narrowed(self, search: Search, test: FieldTest, bindings: Bindings) -> tuple[Rows, Rows] | None:

@@ -253,6 +253,8 @@ class PackInfo(Model):
     name: Identifier
     version: Text
     engine: Annotated[int, Field(ge=1)] = ENGINE
+    patterns: dict[str, Text] = {}
+    """What several rules look for: a rule names one of these as it names its own."""
 
 
 def parse_rule(document: Document) -> Rule | list[Problem]:

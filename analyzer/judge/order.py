@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .conditions import Bindings
+from .language import Scope
 from .logs import MAX_HITS, LogHit, LogPattern, LogSearch
 
 
@@ -25,11 +26,12 @@ class Order:
         """Whether the lines that it speaks of were found."""
         return all(isinstance(bindings.get(name), LogHit) for name in self.names)
 
-    def lines(self, logs: LogSearch, pattern: LogPattern, bindings: Bindings) -> list[LogHit]:
-        """The hits that stand there, in their order; none when a line it speaks of is not known."""
+    def lines(self, logs: LogSearch, pattern: LogPattern, scope: Scope, bindings: Bindings) -> list[LogHit]:
+        """The hits of a scope that stand there, in their order; none when a line it speaks of is not known."""
         if not self.is_known(bindings):
             return []
-        found = {_place(hit): hit for hit in (*logs.hits(pattern, "all"), *logs.hits(pattern, "tail"))}
+        scopes: tuple[Scope, ...] = ("all", "tail") if scope == "all" else (scope,)
+        found = {_place(hit): hit for one in scopes for hit in logs.hits(pattern, one)}
         return [found[place] for place in sorted(found, key=lambda place: place[-1]) if self._has(place, bindings)]
 
     def _has(self, place: tuple[Any, ...], bindings: Bindings) -> bool:
@@ -50,6 +52,6 @@ def is_capped(hits: Sequence[LogHit]) -> bool:
 
 
 def _place(hit: LogHit) -> tuple[Any, ...]:
-    """(the log, the line in it). Two logs may be parts of one text, and two streams one log."""
+    """(the text, the line in it). Several logs may be parts of one text, and two streams one log."""
     log = hit.log
-    return (log.text, log.text_first, "" if log.text else id(log), hit.number)
+    return (log.text, "" if log.text else id(log), hit.number)

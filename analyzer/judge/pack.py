@@ -13,7 +13,6 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +110,8 @@ class Pack:
     """The version of the language that it needs."""
     drafts: tuple[LoadedRule, ...] = ()
     """Rules that are still to be written: never asked, and named in `problems`."""
+    patterns: Mapping[str, LogPattern] = field(default_factory=dict)
+    """What its rules may look for by name, besides their own."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} (sha256 {self.sha256[:12]})"
@@ -171,8 +172,9 @@ def load_rulebook(folders: Sequence[Path] = (), *, built_in: bool = True, own: P
     analysis. Raises RuleError for another folder that cannot be used at all.
     """
     packs = [load_pack(built_in_folder(), trusted=True)] if built_in else []
-    packs += [_own_pack(own)] if own is not None else []
-    packs += [load_pack(folder, trusted=False) for folder in folders]
+    shared = packs[0].patterns if packs else {}
+    packs += [_own_pack(own, shared)] if own is not None else []
+    packs += [load_pack(folder, shared=shared) for folder in folders]
     return _checked_together(packs)
 
 
@@ -192,9 +194,9 @@ def own_place() -> Path:
     return config / "flatline" / "rules"
 
 
-def _own_pack(folder: Path) -> Pack:
+def _own_pack(folder: Path, shared: Mapping[str, LogPattern]) -> Pack:
     try:
-        return load_pack(folder)
+        return load_pack(folder, shared=shared)
     except RuleError as error:
         return Pack("own", "0", "", problems=(Problem(str(folder), 1, 1, error.what),), root=folder)
 
@@ -204,18 +206,22 @@ def built_in_folder() -> Path:
     return Path(str(resources.files("flatline.rules")))
 
 
-def load_pack(folder: Path, *, trusted: bool = False) -> Pack:
-    """Every rule below a folder. Raises RuleError when it is no folder, holds no rule or needs another engine."""
+def load_pack(folder: Path, *, trusted: bool = False, shared: Mapping[str, LogPattern] | None = None) -> Pack:
+    """Every rule below a folder. Raises RuleError when it is no folder, holds no rule or needs another engine.
+
+    `shared` are patterns that its rules may name, besides those of its ``pack.yaml``.
+    """
     if not folder.is_dir():
         raise RuleError(f"{folder} is no folder of rules", next_step="flatline rules list --rules DIR")
     files = sorted(path for path in folder.rglob("*.yaml") if not path.name.endswith(TEST_SUFFIX))
     if not files:
         raise RuleError(f"there is no rule file below {folder}", why=("rule files end in .yaml",))
     problems: list[Problem] = []
-    info = _info(folder, problems)
+    info, own = _info(folder, problems, trusted=trusted)
+    shared = {**(shared or {}), **own}
     pack = Pack(info.name, info.version, _sha256(folder, files), root=folder)
     special = {folder / PACK_FILE, folder / CAUSES_FILE}
-    loaded = [load_rule(path, str(pack), problems, trusted=trusted) for path in files if path not in special]
+    loaded = [load_rule(path, str(pack), problems, shared, trusted=trusted) for path in files if path not in special]
     rules = [rule for rule in loaded if rule and not rule.unwritten]
     drafts = [rule for rule in loaded if rule and rule.unwritten]
     problems += map(_draft, drafts)
@@ -230,6 +236,7 @@ def load_pack(folder: Path, *, trusted: bool = False) -> Pack:
         folder,
         info.engine,
         tuple(drafts),
+        shared,
     )
 
 
@@ -239,7 +246,9 @@ def _draft(rule: LoadedRule) -> Problem:
     return replace(places[0], message=what)
 
 
-def load_rule(path: Path, pack: str, problems: list[Problem], *, trusted: bool) -> LoadedRule | None:
+def load_rule(
+    path: Path, pack: str, problems: list[Problem], shared: Mapping[str, LogPattern], *, trusted: bool
+) -> LoadedRule | None:
     """Read, check and compile one rule; what is wrong is added to `problems`."""
     document = read_file(path, problems)
     if document is None:
@@ -250,7 +259,16 @@ def load_rule(path: Path, pack: str, problems: list[Problem], *, trusted: bool) 
         return None
     if parsed.id != path.stem:
         problems.append(document.problem(("id",), f"the file must be named {parsed.id}.yaml, after the rule's id"))
-    return _compiled(parsed, document, path, pack, problems, trusted=trusted)
+    before = len(problems)
+    patterns = {**shared, **_patterns(parsed.patterns, document, problems, trusted=trusted)}
+    parts = _parts(parsed, document, patterns, problems, trusted=trusted)
+    if len(problems) > before:
+        return None
+    found = [search for part in parts for weighed in part for search in searches(weighed.condition) if search.pattern]
+    named = dict.fromkeys([*parsed.patterns, *(search.pattern.name for search in found if search.pattern)])
+    everywhere = {search.pattern.name for search in found if search.pattern and search.scope == "all"}
+    looked_for = tuple(replace(patterns[name], everywhere=name in everywhere) for name in named)
+    return LoadedRule(parsed, document, *parts, path=path, patterns=looked_for, pack=pack)
 
 
 def read_file(path: Path, problems: list[Problem]) -> Document | None:
@@ -279,37 +297,37 @@ def bounded_bytes(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def _compiled(
-    rule: Rule, document: Document, path: Path, pack: str, problems: list[Problem], *, trusted: bool
-) -> LoadedRule | None:
-    before = len(problems)
+def _patterns(
+    texts: Mapping[str, str], document: Document, problems: list[Problem], *, trusted: bool
+) -> dict[str, LogPattern]:
     patterns: dict[str, LogPattern] = {}
-    for name, pattern in rule.patterns.items():
+    for name, pattern in texts.items():
         try:
             patterns[name] = LogPattern(name, pattern, compile_pattern(pattern, trusted=trusted))
         except PatternRefused as refused:
             problems.append(document.problem(("patterns", name), f"pattern {name}: {refused}"))
-    parts: dict[str, list[Weighed]] = {"requires": [], "supports": [], "contradicts": []}
-    for part, into in parts.items():
+    return patterns
+
+
+def _parts(
+    rule: Rule, document: Document, patterns: Mapping[str, LogPattern], problems: list[Problem], *, trusted: bool
+) -> list[tuple[Weighed, ...]]:
+    """What it requires, what supports it and what contradicts it."""
+    parts: list[tuple[Weighed, ...]] = []
+    for part in ("requires", "supports", "contradicts"):
+        compiled: list[Weighed] = []
         for number, model in enumerate(getattr(rule, part)):
             try:
                 condition = compile_condition(model, patterns, trusted=trusted)
-                into.append(Weighed(condition, model.group or _table(condition), model.weight, model))
+                compiled.append(Weighed(condition, model.group or _table(condition), model.weight, model))
             except PatternRefused as refused:
                 problems.append(document.problem((part, number), f"pattern: {refused}"))
             except KeyError as missing:
-                problems.append(document.problem((part, number), f"pattern {missing} is not among the rule's patterns"))
-    if len(problems) > before:
-        return None
-    asked = {
-        search.pattern.name
-        for weighed in chain.from_iterable(parts.values())
-        for search in searches(weighed.condition)
-        if search.pattern is not None and search.scope == "all"
-    }
-    looked_for = tuple(replace(pattern, everywhere=pattern.name in asked) for pattern in patterns.values())
-    weighed = (tuple(part) for part in parts.values())
-    return LoadedRule(rule, document, *weighed, path=path, patterns=looked_for, pack=pack)
+                problems.append(
+                    document.problem((part, number), f"pattern {missing} is not among those of the rule or its pack")
+                )
+        parts.append(tuple(compiled))
+    return parts
 
 
 def _table(condition: Condition) -> str:
@@ -317,19 +335,20 @@ def _table(condition: Condition) -> str:
     return condition.table if isinstance(condition, Search) else _table(condition.branches[0])
 
 
-def _info(folder: Path, problems: list[Problem]) -> PackInfo:
+def _info(folder: Path, problems: list[Problem], *, trusted: bool) -> tuple[PackInfo, dict[str, LogPattern]]:
+    """What a pack says of itself, and the patterns that its rules share."""
     path = folder / PACK_FILE
     document = read_file(path, problems) if path.exists() else None
     parsed = parse_model(PackInfo, document) if document else []
-    if isinstance(parsed, list):
+    if document is None or isinstance(parsed, list):
         problems += parsed
-        return PackInfo(name="local", version="0")
+        return PackInfo(name="local", version="0"), {}
     if parsed.engine > language.ENGINE:
         raise RuleError(
             f"{path}: this pack needs rule engine {parsed.engine}, this is {language.ENGINE}",
             next_step="pip install --upgrade flatline",
         )
-    return parsed
+    return parsed, _patterns(parsed.patterns, document, problems, trusted=trusted)
 
 
 def _causes(folder: Path, problems: list[Problem]) -> dict[str, Cause]:

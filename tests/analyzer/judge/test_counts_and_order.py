@@ -273,3 +273,15 @@ patterns: {late: 'too late'}
     for lines, says in ((3, "3 times"), (199, "199 times"), (200, "at least 200 times"), (900, "at least 200 times")):
         found = outcome(body, {"logs": [{"stream": "stdout", "content": "too late\n" * lines}]})
         assert render("{n.count} times", found.best.bindings, None) == says
+
+
+def test_whether_a_job_got_on_is_told_by_the_end_of_its_log_however_often_it_did_before(outcome):
+    body = """\
+requires:
+  - {find: log, as: l, where: {pattern: lost}}
+  - {none: log, after: l, where: {pattern: goes-on}, scope: tail}
+patterns: {lost: 'connection lost', goes-on: 'step \\d'}
+"""
+    steps, other = "step 1\n" * 300, "nothing\n" * 60
+    assert outcome(body, {"logs": [{"stream": "stdout", "content": steps + "connection lost\n" + steps}]}) is None
+    assert isinstance(outcome(body, {"logs": [{"stream": "stdout", "content": steps + "connection lost\n" + other}]}), Fired)

@@ -29,6 +29,26 @@ def test_a_broken_file_is_left_out_and_named_and_the_others_stay(pack):
     assert str(book.problems[0]).startswith(f"{bad}:11:11: requires")
 
 
+def test_rules_share_the_patterns_of_their_pack_and_of_the_built_in_one(pack, judged):
+    pack("good", "requires: [{find: log, where: {pattern: shared}}]\n")
+    assert "pattern 'shared' is not among those of the rule or its pack" in str(load(pack).problems[0])
+    (pack.folder / "pack.yaml").write_text('name: ours\nversion: "3"\npatterns: {shared: "step one"}\n')
+    logs = {"logs": [{"stream": "stdout", "content": "step one\n"}]}
+    assert judged(logs).keys() == {"good"}
+    pack("good", "requires: [{find: log, where: {pattern: shared}}]\npatterns: {shared: step two}\n")
+    assert not judged(logs), "its own comes first"
+    pack("good", "requires: [{find: log, where: {pattern: goes-on}}]\n")
+    assert not load_rulebook([pack.folder]).problems
+    assert load(pack).problems, "without the built-in pack there is no such pattern"
+
+
+def test_a_bad_pattern_of_a_pack_is_named_at_its_line(pack):
+    pack("good", RULE)
+    path = pack.folder / "pack.yaml"
+    path.write_text('name: ours\nversion: "3"\npatterns:\n  shared: "(?=no)"\n')
+    assert str(load(pack).problems[0]).startswith(f"{path}:4:11: pattern shared: ")
+
+
 def test_the_hash_changes_with_the_rules_and_not_with_their_tests(pack):
     path = pack("good", RULE)
     first = load(pack).packs[0].sha256
