@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from flatline.bundle.facts import Process, State, Thread, process_id, thread_id
@@ -53,10 +53,13 @@ def listed(row: Mapping[str, str], line: Line) -> Listed | None:
     wchan = row.get("WCHAN")
     wchan = wchan if wchan not in (None, "-", "*", "?") else None
     process = _process(pid, row, line, name, argv, state)
+    used = _cpu_ms(row)
     thread = Thread(
         thread_id(pid, tid or pid, HOST), process.id, pid, tid or pid, name=name if tid else None,
-        is_main=(tid or pid) == pid, role=process.role, rank=process.rank, state=state, wchan=wchan, line=line.number,
+        is_main=(tid or pid) == pid, role=process.role, rank=process.rank, state=state, wchan=wchan,
+        cpu_ms=used if tid else None, line=line.number,
     )  # fmt: skip
+    process = replace(process, cpu_ms=None if tid else used)
     letters = row.get("STAT", "")
     return Listed(process, thread, is_thread=tid is not None, depth=depth,
                   has_threads="l" in letters if letters[:1] in ("R", "S", "D", "T") else None)  # fmt: skip
@@ -140,6 +143,11 @@ def _seconds(text: str | None) -> float | None:
         return None
     days, hours, minutes, seconds = (int(found[n] or 0) for n in ("days", "hours", "minutes", "seconds"))
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def _cpu_ms(row: Mapping[str, str]) -> int | None:
+    used = _seconds(row.get("TIME") or row.get("TIME+"))
+    return None if used is None else int(used * 1000)
 
 
 def _bytes(text: str | None) -> int | None:

@@ -176,6 +176,9 @@ class Process:
     sig_ignored: tuple[int, ...] | None = None
     rss: int | None = None
     swap: int | None = None
+    cpu_ms: int | None = None
+    """User and system time of all its threads since its start, where a list of processes tells it; of what was
+    collected see `Thread.cpu_ms`."""
     threads_total: int | None = None
     threads_read: int | None = None
     oom_score: int | None = None

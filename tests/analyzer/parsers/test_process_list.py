@@ -240,3 +240,11 @@ def test_a_headline_alone_says_that_the_one_asked_for_is_not_there():
 def test_a_headline_alone_below_a_filter_says_nothing():
     blocks = blocks_of("$ ps aux | head -1\nUSER  PID %CPU %MEM  VSZ RSS TTY STAT START TIME COMMAND\n")
     assert [row for block in blocks for row in rows_of(block, ToolRun)] == []
+
+
+def test_the_processor_time_is_told_of_a_process_or_of_a_thread():
+    text = "  PID  PPID STAT     TIME COMMAND\n   51     1 Sl  1-02:00:03 python fit.py\n   52    51 R   402:19 python fit.py\n"
+    assert [p.cpu_ms for p in rows_of(only(text, "ps"), Process)] == [93_603_000, 24_139_000]
+    threads = "  PID   LWP STAT     TIME COMMAND\n   51    60 R   00:00:07 python fit.py\n"
+    assert [t.cpu_ms for t in rows_of(only(threads, "ps"), Thread)] == [7000]
+    assert [p.cpu_ms for p in rows_of(only(threads, "ps"), Process)] == [None]
