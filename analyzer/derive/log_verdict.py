@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 
 from flatline.bundle.facts import KernelEvent, Log, LoggedError
 
 from ..case import FactStore
 from ..findings import Verdict, VerdictState
 from .logs.collectives import watched
+from .logs.pace import Pace, looked_at, pace_of
 from .logs.progress import Progress
 from .logs.reading import LogText
 from .logs.sign_table import WATCHDOG_ENDED
@@ -40,6 +42,14 @@ EVEN = 3.0
 """Times by which the speed that a bar shows may differ from its mean: it had not stalled when it was drawn."""
 LONG_S = 3600.0
 """Still to go, of data that is prepared: slow, not stuck."""
+LATELY = 2.0
+"""Of its own longest pauses: who got on so long ago is not late."""
+SILENT = 10.0
+"""Of them from which on a log has fallen silent, and that time is no shorter than `SILENT_S`."""
+SILENT_S = 600.0
+ZONE_S = 1800.0
+"""What clocks of different time zones differ by is a multiple of this."""
+MAX_ZONES_S = 14 * 3600.0
 LATE_TROUBLE = 10
 FATAL_XIDS = frozenset({48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140})
 """After which the device, or the context on it, is lost or limited."""
@@ -59,6 +69,7 @@ def told_by_texts(store: FactStore, texts: Sequence[LogText]) -> Told | None:
     told = [*_dumps(store.rows("errors")), *_kernel(_of_the_job(store)), *told_by_looks(store)]
     for one in reads:
         told += _of_log(one)
+    told += _by_the_clock(reads, looked_at(texts))
     return min(told, key=_weight, default=None)
 
 
@@ -240,6 +251,40 @@ def _fallback(one: Read) -> Told | None:
 def _trouble(one: Read) -> Told | None:
     trouble = [s for s in one.of("trouble") if s.index >= one.size - LATE_TROUBLE]
     return Told("degraded", 0.45, f"{_said(one, trouble[0])}, and not that it ended") if trouble else None
+
+
+# --- all logs ---
+
+
+def _by_the_clock(reads: Sequence[Read], looked: datetime | None) -> Iterator[Told]:
+    """Whether the log that got on last was late, by its own pace, when somebody looked at the clock."""
+    if looked is None:
+        return
+    paced = [(one, pace) for one in reads if (pace := pace_of(state for _, state in one.progress)) is not None]
+    if not paced:
+        return
+    one, pace = max(paced, key=lambda found: found[1].at)
+    silent = (looked - pace.at).total_seconds()
+    said = f"{_quoted(one, pace.last.line)} was written {silent:.0f} s before somebody looked at the clock"
+    usual = f"{pace.pause_s:.0f} s are usual"
+    if _says_more_after(one, pace):
+        return
+    if 0 <= silent <= LATELY * pace.pause_s:
+        state = "slow" if (pace.seconds_each or 0.0) >= SLOW_EACH_S else "healthy"
+        yield Told(state, 0.7, f"it gets on: {said}; {usual}")
+    elif silent >= max(SILENT * pace.pause_s, SILENT_S) and not _may_be_a_zone(silent, LATELY * pace.pause_s):
+        yield Told("hung", 0.6, f"its log has fallen silent: {said}; {usual}")
+
+
+def _says_more_after(one: Read, pace: Pace) -> bool:
+    """Whether what it says later tells more of it."""
+    at = max(index for index, state in one.progress if state.line is pace.last.line)
+    return any(sign.index > at and sign.kind not in ("joined", "fallback", "trouble") for sign in one.signs)
+
+
+def _may_be_a_zone(silent: float, late: float) -> bool:
+    """Whether the clock may only be one of another time zone than the log's."""
+    return silent % ZONE_S <= late and silent <= MAX_ZONES_S
 
 
 # --- other texts ---

@@ -28,9 +28,10 @@ _TIMES = re.compile(
     rf"(?P<elapsed>{_CLOCK})(?:<(?P<left>{_CLOCK}|\?))?(?:, *(?P<rate>[\d.]+|\?) ?(?P<unit>[^,\]]{{1,24}}))?"
 )
 _STEP = re.compile(
-    r"(?i)\b(?P<label>step|iter|iteration|epoch|batch|global[_ ]step)s?[ :=#]{1,12}\[?"
-    r"(?P<done>\d{1,9})(?: ?/ {0,8}(?P<total>\d{1,9}))?"
+    r"(?i)\b(?P<label>step|iter|iteration|epoch|batch|global[_ ]step)s?['\"]?[ :=#]{1,12}\[?"
+    r"(?P<done>\d{1,9}(?:\.\d{1,6}(?=[},]))?)(?: ?/ {0,8}(?P<total>\d{1,9}))?"
 )
+"""Also ``{'loss': 0.8815, 'epoch': 1.37}``, with what is done of an epoch."""
 _BYTES = re.compile(r"(?i)^\d[\d,.]*[kMGT]i?B?$|B/s")
 _DATA_WORK = re.compile(
     r"(?i)token|\bscan|map\b|\bmap|preproc|process|filter|cach|packing|encod|load|examples|docs|files|shard|group|split|generat"
@@ -90,11 +91,10 @@ def progress_of(line: Line) -> Iterator[Progress]:
             yield Progress(line, found["label"], float(found["done"]), float(found["total"]), unit="of git")
     elif "[" in text and (found := _COUNTER.search(text)):
         yield from filter(None, [_bar(line, found)])
-    elif found := _STEP.search(text[:MAX_BEFORE_STEP]):
-        total = found["total"]
-        yield Progress(
-            line, found["label"].lower(), float(found["done"]), float(total) if total else None, is_bar=False
-        )
+    else:
+        for found in _STEP.finditer(text[:MAX_BEFORE_STEP]):
+            total = float(found["total"]) if found["total"] else None
+            yield Progress(line, found["label"].lower(), float(found["done"]), total, is_bar=False)
 
 
 def _bar(line: Line, found: re.Match[str]) -> Progress | None:

@@ -55,9 +55,12 @@ def test_a_bar_that_has_just_begun_knows_no_speed() -> None:
         (" iteration       40/     500 | consumed samples: 1280 | loss 6.1", 40, 500),
         ("[2025-04-11 02:11:09] Epoch: [3/10]  lr 0.1", 3, 10),
         ("INFO trainer: global_step=700 loss=0.1", 700, None),
+        ("{'loss': 0.9, 'learning_rate': 1e-05, 'epoch': 1.37}", 1.37, None),
+        ('{"epoch": 2, "step": 340, "loss": 0.9}', 340, None),
+        ("Epoch 2 | step 7/90 | loss 0.9", 7, 90),
     ],
 )
-def test_steps_are_counted_where_a_line_begins_with_them(text: str, done: int, total: int | None) -> None:
+def test_steps_are_counted_where_a_line_begins_with_them(text: str, done: float, total: int | None) -> None:
     assert (last(text).done, last(text).total, last(text).is_bar) == (done, total, False)
 
 
