@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from flatline.bundle.facts import Fd, FdKind, Process, Socket, process_id
+from flatline.bundle.facts import Fd, Process, Socket, process_id
+from flatline.texts.descriptor_links import kind_of_link, kind_of_printed
 
 from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser
-from .lsof import ANONYMOUS
 from .process_rows import named
 from .prompts import command_in
 
@@ -74,26 +74,10 @@ def _descriptor(found: re.Match[str], pid: int, line: Line) -> Fd:
     target = found["target"].rstrip()
     deleted = target.endswith(" (deleted)")
     path = target.removesuffix(" (deleted)")
-    kind, inode = kind_of(path)
+    (_, inode), kind = kind_of_link(path), kind_of_printed(path)
     mode = _MODES.get((found["read"], found["write"]), "unknown")
     return Fd(process_id(pid, HOST), int(found["fd"]), kind, path=path, inode=inode, mode=mode, deleted=deleted,
               line=line.number)  # fmt: skip
-
-
-def kind_of(target: str) -> tuple[FdKind, int | None]:
-    """What a link of /proc/PID/fd leads to, and the number of a pipe or socket."""
-    placed = _PLACE.match(target)
-    if placed:
-        return ("pipe" if placed["kind"] == "pipe" else "socket"), int(placed["inode"])
-    if target.startswith("anon_inode:"):
-        return ANONYMOUS.get(target[11:].strip("[]"), "other"), None
-    if target == "/dev/null":
-        return "null", None
-    if re.match(r"/dev/(?:pts/|tty|console)", target):
-        return "tty", None
-    if target.startswith("/dev/") and not target.startswith("/dev/shm"):
-        return "device", None
-    return ("file" if target.startswith("/") else "unknown"), None
 
 
 # --- fuser ---
@@ -151,7 +135,7 @@ def _held(name: str, pid: int, line: Line) -> Iterator[Fd | Socket]:
     """A descriptor whose number is not told."""
     process = process_id(pid, HOST)
     if name.startswith("/"):
-        yield Fd(process, -1, kind_of(name)[0], path=name, line=line.number)
+        yield Fd(process, -1, kind_of_printed(name), path=name, line=line.number)
         return
     port = name.partition("/")[0]
     is_tcp = "/tcp" in name

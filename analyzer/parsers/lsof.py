@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from flatline.bundle.facts import Fd, FdKind, Process, Socket, process_id
+from flatline.texts.descriptor_links import kind_of_printed
 
 from .interface import HOST, Line, Lines, Parsed, Parser, any_of
 from .process_rows import named
@@ -33,8 +34,6 @@ _KINDS: dict[str, FdKind] = {"REG": "file", "DIR": "directory", "FIFO": "pipe", 
                              "IPv6": "socket", "unix": "socket", "sock": "socket", "netlink": "socket"}  # fmt: skip
 
 
-ANONYMOUS: dict[str, FdKind] = {"eventpoll": "eventpoll", "eventfd": "eventfd", "timerfd": "timerfd",
-                                "pidfd": "pidfd", "signalfd": "signalfd", "inotify": "inotify"}  # fmt: skip
 _ASIDE = re.compile(r"lsof: WARNING|Output information may be incomplete|\S{1,64}\s+\d{1,9}\s.{0,60}\sNOFD\s")
 """What it prints between the rows; of a process whose descriptors it may not see."""
 
@@ -114,13 +113,11 @@ def _placed(fd: Fd, kind: str, place: re.Match[str]) -> Fd:
         pipe = name.startswith("pipe")
         return replace(fd, kind="pipe" if pipe else "fifo", path=f"pipe:[{node}]" if pipe else name, inode=node)
     if kind == "CHR":
-        terminal = name.startswith(("/dev/pts/", "/dev/tty"))
-        return replace(
-            fd, kind="tty" if terminal else "null" if name == "/dev/null" else "device", path=name, inode=node
-        )
+        kind_of_it = kind_of_printed(name)
+        return replace(fd, kind=kind_of_it if kind_of_it in ("tty", "null") else "device", path=name, inode=node)
     if kind == "a_inode":
-        what = name.strip("[]").partition(":")[0]
-        return replace(fd, kind=ANONYMOUS.get(what, "other"), path=f"anon_inode:[{what}]")
+        link = f"anon_inode:[{name.strip('[]').partition(':')[0]}]"
+        return replace(fd, kind=kind_of_printed(link), path=link)
     return replace(fd, path=name, inode=node, device=device, deleted=deleted)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from flatline.bundle.facts import FdKind, Socket
+from flatline.texts.descriptor_links import kind_of_printed
 
 from .interface import NO_PID, Line
 from .strace_calls import Called
@@ -37,11 +38,6 @@ _MAKES: Mapping[str, tuple[str, FdKind]] = {
     "pidfd_open": ("anon_inode:[pidfd]", "pidfd"), "memfd_create": ("memfd", "memfd"),
 }  # fmt: skip
 """Calls whose result is a descriptor of one kind."""
-_KINDS: tuple[tuple[str, FdKind], ...] = (
-    ("/dev/null", "null"), ("/dev/pts/", "tty"), ("/dev/tty", "tty"), ("/dev/", "device"), ("pipe:", "pipe"),
-    ("pipe", "pipe"), ("socket", "socket"), ("TCP", "socket"), ("UDP", "socket"), ("UNIX", "socket"),
-    ("anon_inode:[eventpoll]", "eventpoll"), ("anon_inode:[eventfd]", "eventfd"), ("anon_inode:", "other"),
-)  # fmt: skip
 _ADDRESS = re.compile(
     r"sa_family=AF_(?P<family>INET6?|UNIX|LOCAL)(?:, sun_path=@?\"(?P<path>[^\"]{0,200})\")?"
     r"(?:, sin6?_port=htons\((?P<port>\d{1,5})\))?"
@@ -340,7 +336,8 @@ def _address(text: str) -> tuple[Family, str] | None:
 
 def kind_of(path: str) -> FdKind:
     """Of a descriptor, by what the kernel or strace calls it."""
-    for start, kind in _KINDS:
-        if path.startswith(start):
-            return kind
-    return "file"
+    if path.startswith(("socket", "TCP", "UDP", "UNIX")):
+        return "socket"
+    if path.startswith("pipe"):
+        return "pipe"
+    return kind_of_printed(path) if path.startswith(("/", "anon_inode:")) else "file"

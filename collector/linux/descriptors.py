@@ -7,12 +7,12 @@ so attributes are only asked for on mounts that answer by themselves.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from flatline.bundle.facts import FdKind
+from flatline.texts.descriptor_links import kind_of_link
 
 from . import locks
 from .mounts import MountLine
@@ -22,16 +22,6 @@ DELETED = " (deleted)"
 _FDINFO = 1 << 20
 """An eventpoll that watches ten thousand sockets."""
 _MODES = {os.O_RDONLY: "read", os.O_WRONLY: "write", os.O_RDWR: "both"}
-_NUMBERED = re.compile(r"(pipe|socket|pidfd):\[(\d+)\]")
-_TERMINAL = re.compile(r"/dev/(pts/\d+|tty\w*|console|hvc\d+)")
-_ANONYMOUS: Mapping[str, FdKind] = {
-    "[eventfd]": "eventfd",
-    "[eventpoll]": "eventpoll",
-    "[timerfd]": "timerfd",
-    "[signalfd]": "signalfd",
-    "inotify": "inotify",
-    "[pidfd]": "pidfd",
-}
 _BY_FORMAT: Mapping[int, FdKind] = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "directory",
@@ -85,7 +75,9 @@ def describe(proc: ProcFS, pid: int, fd: int, link: str, mounts: Mapping[int, Mo
     """All that can be known about one descriptor of a process without a chance to hang."""
     info = proc.text(pid, "fdinfo", fd, limit=_FDINFO)
     seen = _with_info(Descriptor(fd, link), "" if isinstance(info, Unread) else info)
-    seen = replace(seen, **_from_link(link))
+    kind, number = kind_of_link(link)
+    # All anonymous inodes of a kernel are one: the number that fdinfo gives tells none of them from another.
+    seen = replace(seen, kind=kind, inode=None if link.startswith("anon_inode:") else number or seen.inode)
     if not link.startswith("/") or seen.kind == "memfd":
         return seen
     mount = mounts.get(seen.mount_id) if seen.mount_id is not None else None
@@ -133,22 +125,6 @@ def _number(text: str | None, base: int = 10) -> int | None:
 
 def _mode(flags: int | None) -> str:
     return "unknown" if flags is None else _MODES.get(flags & os.O_ACCMODE, "unknown")
-
-
-def _from_link(link: str) -> dict[str, object]:
-    """The fields that the link's text settles."""
-    numbered = _NUMBERED.fullmatch(link)
-    if numbered:
-        return {"kind": numbered[1], "inode": int(numbered[2])}
-    if link.startswith("anon_inode:"):
-        return {"kind": _ANONYMOUS.get(link[len("anon_inode:") :], "other"), "inode": None}
-    if link.startswith("/memfd:"):
-        return {"kind": "memfd"}
-    if link == "/dev/null":
-        return {"kind": "null"}
-    if _TERMINAL.fullmatch(link) or link in ("/dev/ptmx", "/dev/pts/ptmx"):
-        return {"kind": "tty"}
-    return {} if link.startswith("/") else {"kind": "other"}
 
 
 def _with_attributes(seen: Descriptor, path: str) -> Descriptor:
