@@ -5,6 +5,7 @@ import select
 import socket
 
 import pytest
+
 from flatline.texts.descriptor_links import kind_of_link, kind_of_printed
 
 
