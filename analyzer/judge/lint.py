@@ -14,13 +14,13 @@ from . import rank
 from .cases import load_cases
 from .counts import OPERATORS
 from .fields import COUNT_TABLE, LOG_TABLE, allowed_values, has_field
-from .language import AllOf, AnyOf, Find, Nothing, Operators, Rule, Translation
-from .pack import LoadedRule, Rulebook
+from .language import AllOf, AnyOf, Find, Nothing, Operators, PackInfo, Rule, Translation, parse_model
+from .pack import PACK_FILE, LoadedRule, Pack, Rulebook, read_file
 from .patterns import MIN_LITERAL_BYTES
 from .phrases import PHRASES
 from .reach import one_kind, unreached
 from .texts import broken_braces, slots
-from .yaml_source import Path, Problem
+from .yaml_source import Document, Path, Problem
 
 STABLE_FLOOR = 2.2
 """A stable rule must be able to reach these log-odds, else it can never be said to be likely."""
@@ -47,6 +47,7 @@ def lint(book: Rulebook) -> Linted:
         errors += one_kind(rule)
         load_cases(rule, errors)
         warnings += _advice(rule)
+    errors += chain.from_iterable(map(_bad_shared_patterns, book.packs))
     errors += unreached(book)
     return Linted(sorted(set(errors)), sorted(set(warnings)))
 
@@ -191,13 +192,25 @@ def _literals(predicate: Any) -> list[Any]:
 
 def _bad_patterns(rule: LoadedRule) -> Iterator[Problem]:
     used = set(_patterns_used(rule.model))
-    for name, pattern in rule.model.patterns.items():
-        if shortest_needed(pattern) < MIN_LITERAL_BYTES:
-            yield rule.document.problem(
-                ("patterns", name), f"pattern {name} needs a text of at least {MIN_LITERAL_BYTES} bytes in every match"
-            )
+    yield from _too_short(rule.document, rule.model.patterns)
+    for name in rule.model.patterns:
         if name not in used:
             yield rule.document.problem(("patterns", name), f"pattern {name} is not used")
+
+
+def _bad_shared_patterns(pack: Pack) -> Iterator[Problem]:
+    path = pack.root / PACK_FILE
+    document = read_file(path, []) if path.exists() else None
+    info = parse_model(PackInfo, document) if document is not None else None
+    if document is not None and isinstance(info, PackInfo):
+        yield from _too_short(document, info.patterns)
+
+
+def _too_short(document: Document, patterns: Mapping[str, str]) -> Iterator[Problem]:
+    for name, pattern in patterns.items():
+        if shortest_needed(pattern) < MIN_LITERAL_BYTES:
+            what = f"pattern {name} needs a text of at least {MIN_LITERAL_BYTES} bytes in every match"
+            yield document.problem(("patterns", name), what)
 
 
 def _patterns_used(model: Rule) -> Iterator[str]:

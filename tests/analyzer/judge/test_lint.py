@@ -83,3 +83,12 @@ def test_a_rule_without_tests_is_an_error_and_without_zh_a_warning(pack):
     result = linted(pack)
     assert "has no test file good.test.yaml" in result.errors[0].message
     assert [warning.message for warning in result.warnings] == ["has no zh texts"]
+
+
+def test_a_pattern_that_rules_share_needs_a_text_as_theirs_do(pack):
+    pack("good", GOOD, test=CASES, title="'{t.pid} {k.text|no message}'")
+    path = pack.folder / "pack.yaml"
+    path.write_text('name: ours\nversion: "1"\npatterns:\n  short: "a.b"\n')
+    assert [str(error) for error in linted(pack).errors] == [
+        f"{path}:4:10: pattern short needs a text of at least 4 bytes in every match"
+    ]
