@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from . import (
     asyncio_tree,
+    batch_queues,
     cluster_nodes,
     conda,
     container_list,
@@ -88,6 +89,7 @@ PARSERS: tuple[Parser, ...] = (
     *proc_files.PARSERS,
     *limits.PARSERS,
     *schedulers.PARSERS,
+    *batch_queues.PARSERS,
     *ray_state.PARSERS,
     *sockets.PARSERS,
     *lsof.PARSERS,
