@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from flatline.bundle.facts import Scheduler
 
+from .columns import split_row
 from .interface import LOOKAHEAD, Line, Lines, Parsed, Parser, any_of
 from .spans import rows_of
 
@@ -29,7 +30,15 @@ _SHORT = {
     "OUT_OF_ME+": "OUT_OF_MEMORY",
     "OUT_OF_M": "OUT_OF_MEMORY",
 }
-_SQUEUE_HEAD = re.compile(r"JOBID\s+PARTITION\s+NAME\s+USER\s+(?:ST|STATE)\s+\S")
+_SQUEUE_COLUMN = (
+    r"(?:JOBID|PARTITION|NAME|USER|GROUP|ACCOUNT|QOS|ST|STATE|(?:START_|SUBMIT_|END_)?TIME(?:_LIMIT|_LEFT)?|NODES|CPUS|"
+    r"MIN_(?:CPUS|MEMORY)|PRIORITY|TRES_PER_(?:NODE|JOB)|FEATURES|DEPENDENCY|SCHEDNODES|EXEC_HOST|REASON|"
+    r"NODELIST(?:\(REASON\))?)"
+)
+_SQUEUE_HEAD = re.compile(
+    rf"(?=.{{0,200}}\bJOBID\b)(?=.{{0,200}}\bST(?:ATE)?\s)(?:{_SQUEUE_COLUMN}\s+){{2,20}}{_SQUEUE_COLUMN}$"
+)
+_SQUEUE_JOB = re.compile(r"\d{1,10}(?:_(?:\d{1,7}|\[[\d,%:-]{1,100}\]))?(?:\+\d{1,6})?$")
 _SQUEUE_ROW = re.compile(
     r"(?P<job>\d{1,10}(?:_(?:\d{1,7}|\[[\d,%:-]{1,100}\]))?(?:\+\d{1,6})?)\s+(?P<queue>[\w.,*-]{1,40})\s+"
     rf"(?P<name>\S.{{0,40}}?)\s+(?P<user>[\w.@+⟪·⟫-]{{1,32}})\s+(?P<state>{'|'.join(_STATES)}|{_STATE_WORDS})\s+"
@@ -64,10 +73,28 @@ _TROUBLE = frozenset(
 
 
 def parse_squeue(lines: Lines, start: int) -> Parsed | None:
-    """Rows as squeue prints them, with or without the headline."""
-    begun = start + bool(_SQUEUE_HEAD.match(lines[start].bare))
-    end, rows = rows_of(lines, begun, _queued)
-    return Parsed(end, tuple(rows), about=f"{len(rows)} jobs") if rows or begun > start else None
+    """Rows as squeue prints them, with or without the headline; below one in whatever columns were asked for (-o)."""
+    head = lines[start] if _SQUEUE_HEAD.match(lines[start].bare) else None
+    begun = start + bool(head)
+    end, rows = rows_of(lines, begun, lambda line: _queued(line) or (_in_columns(line, head) if head else None))
+    return Parsed(end, tuple(rows), about=f"{len(rows)} jobs") if rows or head else None
+
+
+def _in_columns(line: Line, head: Line) -> Scheduler | None:
+    row = split_row(line.text, head.bare.split(), head.text) or {}
+    job, state = row.get("JOBID", ""), row.get("ST") or row.get("STATE", "")
+    if not _SQUEUE_JOB.match(job) or not (state in _STATES or re.fullmatch(_STATE_WORDS, state)):
+        return None
+    node, _, why = (row.get("NODELIST(REASON)") or row.get("NODELIST", "")).partition("(")
+    reason = row.get("REASON", why).strip("()")
+    return Scheduler(
+        "slurm", job, _STATES.get(state, _SHORT.get(state, state)), _told(reason), queue=row.get("PARTITION"),
+        node=_told(node), source="tool", line=line.number,
+    )  # fmt: skip
+
+
+def _told(text: str) -> str | None:
+    return None if text in ("", "None", "null", "N/A", "n/a") else text
 
 
 def _queued(line: Line) -> Scheduler | None:

@@ -48,6 +48,23 @@ def test_squeue_tells_who_waits_and_why():
     assert len(told("\n".join(QUEUE.splitlines()[1:]), "squeue")) == 3
 
 
+@pytest.mark.parametrize(
+    ("listed", "row"),
+    [
+        ("  JOBID PARTITION     NAME ST       TIME  NODES NODELIST(REASON)\n"
+         "  90211      h100    llama PD       0:00      8 (AssocGrpGRES)", ("90211", "PENDING", "AssocGrpGRES", None)),
+        ("JOBID STATE REASON\n90211 PENDING QOSMaxJobsPerUserLimit",
+         ("90211", "PENDING", "QOSMaxJobsPerUserLimit", None)),
+        ("JOBID ST START_TIME REASON\n90211_[0-3] PD N/A Priority", ("90211_[0-3]", "PENDING", "Priority", None)),
+        ("JOBID NAME USER ST TIME_LEFT NODELIST\n90212 eval kim R 1:02:03 gpu04", ("90212", "RUNNING", None, "gpu04")),
+        ("JOBID PARTITION NAME USER ST START_TIME NODES SCHEDNODES NODELIST(REASON)\n"
+         "90213 a100 sft kim PD 2026-03-01T10:00:00 2 (null) (Resources)", ("90213", "PENDING", "Resources", None)),
+    ],
+)  # fmt: skip
+def test_squeue_in_columns_of_ones_own(listed: str, row: tuple[str | None, ...]):
+    assert told(listed, "squeue") == [row]
+
+
 @pytest.mark.parametrize("joint", ["\n   ", " "])
 def test_scontrol_tells_state_reason_and_end(joint: str):
     text = joint.join(["JobId=7 JobName=x", "JobState=PENDING Reason=Dependency Dependency=afterok:1",
