@@ -99,7 +99,6 @@ def _of_log(one: Read) -> Iterator[Told]:
     """What a log says: the first of these that it says at all."""
     for ask in (
         _timed_out,
-        _stopped,
         _crashed,
         _asked,
         _stalled,
@@ -144,11 +143,6 @@ def _at_work(one: Read, sign: Sign) -> Progress | None:
     long_enough = (bar.elapsed_s or 0) >= (ALMOST * limit if limit else 60.0)
     early = limit is not None and (bar.elapsed_s or 0) <= 1.2 * limit and seq is not None and seq <= FEW
     return bar if long_enough and (bar.is_data_work or early) else None
-
-
-def _stopped(one: Read) -> Told | None:
-    sign = next(iter(one.of("stopped")), None)
-    return Told("hung", 0.85, _said(one, sign)) if sign is not None else None
 
 
 def _crashed(one: Read) -> Told | None:

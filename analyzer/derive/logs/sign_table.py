@@ -9,7 +9,6 @@ from typing import Literal
 SignKind = Literal[
     "interrupted",
     "timed-out",
-    "stopped",
     "stalled",
     "ended",
     "peer-gone",
@@ -24,7 +23,6 @@ SignKind = Literal[
 
 * ``interrupted``: somebody ended it from outside, as one does with what is stuck.
 * ``timed-out``: it, or a watchdog, says that it has waited in vain.
-* ``stopped``: job control has stopped it.
 * ``stalled``: it says again and again that something does not come.
 * ``ended``: the error or signal that a process ends with.
 * ``peer-gone``: the other end has closed the connection.
@@ -108,13 +106,6 @@ SIGNS: tuple[SignPattern, ...] = (
         r"(?i)(?:appears?|seems?|is) (?:to be )?(?:hung|stuck|deadlocked)\b",
         r"(?i)\b(?:hang|deadlock|stall) detected",
         r"^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!",
-    ),
-    _sign(
-        "stopped",
-        "job control has stopped it",
-        r"\bStopped \((?:tty (?:in|out)put|signal)\)",
-        r"suspended \(tty (?:in|out)put\)",
-        r"^\[\d+\] ?[+-]? +(?:\d+ )?Stopped\b",
     ),
     # --- one rank for all ---
     _sign(
@@ -323,7 +314,7 @@ SIGNS: tuple[SignPattern, ...] = (
 
 TELLING = (
     "interrupt", "^c", "signal", "termina", "time limit", "preempt", "exception", "timeout", "timed", "watchdog",
-    "barrier", "heartbeat", "progress", "hung", "stuck", "deadlock", "hang ", "stall", "stopped", "suspended",
+    "barrier", "heartbeat", "progress", "hung", "stuck", "deadlock", "hang ", "stall",
     "registered", "complete", "connect", "missing", "submitted", "lock", "process is", "waiting", "qos", "(resources)",
     "(priority)", "node type", "pending", "schedul", "insufficient", "gpu", "keep-alive", "socket", "rendezvous",
     "route", "retry", "again", "fatal", "segmentation", "abort", "bus error", "killed", "exit", "received", "oom",

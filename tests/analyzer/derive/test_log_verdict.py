@@ -130,6 +130,7 @@ UNKNOWN = {
     "a warning that names the call which would avoid it": "[W ProcessGroupNCCL.cpp:1856] [Rank 3] using GPU 3 to perform barrier. Specify device_ids in barrier(), or call init_process_group() with a device_id.\n",
     "a barrier that is behind it": "Waiting in store based barrier to initialize process group for rank: 0\nRank 0: Completed store-based barrier for key:1 with 8 nodes.\n",
     "a server that starts": "INFO:     Waiting for application startup.\nINFO:     Application startup complete.\n",
+    "stopped by job control, and sent on": "$ python fit.py\nstep 3 loss 0.2\n^Z\n[1]+  Stopped                 python fit.py\n$ bg\n[1]+ python fit.py &\nstep 4 loss 0.2\n",
     "only that it was started": "[WORKER] Starting job 7 on GPU(s) 0\n",
     "an error that was caught": TRACEBACK.format(code="fetch()", error="ConnectionError: reset") + stepping(1, 30),
     "an error before the bar went on": "  5%|▌  | 5/100 [00:05<01:35, 1.00it/s]\n" + TRACEBACK.format(code="log()", error="OSError: no") + "  6%|▌  | 6/100 [00:06<01:34, 1.00it/s]\n",
