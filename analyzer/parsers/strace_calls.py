@@ -66,6 +66,15 @@ class Called:
             return {}
         return {int(fd): path or None for fd, path in found[:MAX_POLLED]}
 
+    @property
+    def sleeps(self) -> bool:
+        """Whether it waits for time alone: also a poll or select of no descriptor (time.sleep before Python 3.11)."""
+        if self.name in ("select", "_newselect", "pselect6"):
+            return self.argument(0) == "0"
+        if self.name in ("poll", "ppoll"):
+            return self.argument(1) == "0"
+        return self.name in ("nanosleep", "clock_nanosleep")
+
     def argument(self, position: int) -> str:
         return self.arguments[position] if position < len(self.arguments) else ""
 

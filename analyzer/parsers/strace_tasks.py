@@ -213,7 +213,7 @@ def _remember(trace: Trace, task: Task, call: Called, line: Line) -> None:
     path, result = call.quoted(), call.result or ""
     number = int(result) if re.fullmatch(r"\d{1,9}", result) else None
     task.stopped = None
-    task.slept |= call.name in ("nanosleep", "clock_nanosleep") and call.result is not None
+    task.slept |= call.sleeps and call.result is not None
     task.asked.append((path, line.number) if call.name in _ASKS and path and call.error == "ENOENT" else ("", 0))
     if number is None:
         return

@@ -134,6 +134,21 @@ def test_a_path_that_is_asked_for_in_a_loop_is_not_there():
     assert (file.path, file.exists) == ("/data/rank0.done", False)
 
 
+@pytest.mark.parametrize(
+    "nap",
+    [
+        "select(0, NULL, NULL, NULL, {tv_sec=0, tv_usec=50000}) = 0 (Timeout)",
+        "pselect6(0, NULL, NULL, NULL, {tv_sec=1, tv_nsec=0}, NULL) = 0 (Timeout)",
+        "poll(NULL, 0, 200)                      = 0 (Timeout)",
+        "nanosleep({tv_sec=1, tv_nsec=0}, 0x7ffd) = 0",
+    ],
+)
+def test_a_sleep_between_two_looks_is_told_by_whatever_waits_for_time_alone(nap: str):
+    ask = 'access("/share/run9/go", F_OK) = -1 ENOENT (No such file or directory)'
+    (file,) = rows_of(only("\n".join([ask, nap, ask, nap, ask]), "strace"), File)
+    assert file.named_by == "3 calls with sleeps between"
+
+
 @pytest.mark.parametrize("end", ["", " <unfinished ...>"])
 def test_an_open_that_does_not_return_names_its_path(end: str):
     block = only(
