@@ -83,7 +83,7 @@ def _descriptor(found: re.Match[str], pid: int, line: Line) -> Fd:
 # --- fuser ---
 
 _VERBOSE_HEAD = re.compile(r"USER\s+PID\s+ACCESS\s+COMMAND$")
-_NAME = r"(?P<name>/\S{1,400}|\d{1,5}/(?:tcp|udp|sctp)6?):"
+_NAME = r"(?P<name>/(?!proc/)\S{1,400}|\d{1,5}/(?:tcp|udp|sctp)6?):"
 _SHORT = re.compile(rf"{_NAME}(?P<pids>(?:\s+\d{{1,9}}[cefFrm]{{0,6}}){{1,400}})$")
 _VERBOSE = re.compile(
     rf"(?:{_NAME}\s*)?(?:(?P<user>[^\s:/]{{1,64}})\s+(?P<pid>\d{{1,9}}|kernel)\s+"

@@ -24,8 +24,11 @@ _STATUS_NAMES = (
     "Cap[A-Z][a-z]{2}|NoNewPrivs|Seccomp(?:_filters)?|Speculation[A-Za-z_]{1,40}|Cpus_allowed(?:_list)?|"
     "Mems_allowed(?:_list)?|voluntary_ctxt_switches|nonvoluntary_ctxt_switches|x86_Thread_features(?:_locked)?"
 )
-_STATUS = re.compile(rf"(?:/proc/\S{{1,40}}:)?(?P<name>{_STATUS_NAMES}):[\t ]*(?P<value>.{{0,4000}})$")
-_STATUS_BEGINS = re.compile(r"Name:\s+\S|State:\s+[RSDTtZXI] \([a-z -]{2,20}\)$|Tgid:\s+\d+$")
+_OF_FILE = r"/proc/(?P<pid>\d{1,9})(?:/task/(?P<tid>\d{1,9}))?/status:"
+"""What grep puts before the lines of several files."""
+_STATUS = re.compile(rf"(?:{_OF_FILE})?(?P<name>{_STATUS_NAMES}):[\t ]*(?P<value>.{{0,4000}})$")
+_STATE = r"State:\s+[RSDTtZXI] \([a-z -]{2,20}\)$"
+_STATUS_BEGINS = re.compile(rf"{_OF_FILE}(?:{_STATE}|[A-Z]\w{{2,30}}:\s)|Name:\s+\S|{_STATE}|Tgid:\s+\d+$")
 _LIMITS_HEAD = re.compile(r"Limit\s+Soft Limit\s+Hard Limit\s+Units$")
 _LIMIT_ROW = re.compile(r"Max [a-z][a-z ]{3,22}?\s+(?:unlimited|\d{1,20})\s+(?:unlimited|\d{1,20})(?:\s+[a-z]{2,12})?$")
 _SYSCALL = re.compile(r"(?:\d{1,4} (?:0x[0-9a-f]{1,16} ){7}0x[0-9a-f]{1,16}|-1 0x[0-9a-f]{1,16} 0x[0-9a-f]{1,16})$")
@@ -39,17 +42,16 @@ _AARCH64 = 0x8000_0000_0000
 
 
 def parse_status(lines: Lines, start: int) -> Parsed | None:
-    """/proc/PID/status or that of one thread."""
-    if not _STATUS_BEGINS.match(lines[start].bare):
+    """/proc/PID/status or that of one thread; of several files one after the other, as grep shows them."""
+    begins = _STATUS_BEGINS.match(lines[start].bare)
+    if not begins:
         return None
     fields, end = _fields(lines, start, _STATUS)
     shown = command_before(lines, start)
-    number = fields.get("Tgid") or fields.get("Pid") or ""
-    pid = int(number) if number.isdecimal() else (shown.pid if shown else None) or NO_PID
-    if "State" not in fields or len(fields) < 2:
+    pid = _number(fields.get("Tgid") or fields.get("Pid") or begins["pid"]) or (shown.pid if shown else None) or NO_PID
+    if not fields or (not begins["pid"] and ("State" not in fields or len(fields) < 2)):
         return None
-    own = fields.get("Pid", "")
-    tid = int(own) if own.isdecimal() else pid
+    tid = _number(fields.get("Pid") or begins["tid"]) or pid
     return Parsed(end, tuple(_of_status(fields, pid, tid, lines[start])), about=f"status of pid {pid}" if pid else "")
 
 

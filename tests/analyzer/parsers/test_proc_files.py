@@ -108,3 +108,23 @@ def test_memory_and_counters_of_control_groups():
 )
 def test_ordinary_lines_are_no_files_of_proc(line: str):
     assert [block.kind for block in blocks_of(line)] == ["log"]
+
+
+@pytest.mark.parametrize(
+    ("shown", "states"),
+    [
+        ("/proc/90/status:State:\tS (sleeping)\n/proc/90/status:TracerPid:\t0\n"
+         "/proc/91/status:State:\tt (tracing stop)\n/proc/91/status:TracerPid:\t77", [(90, "S", 0), (91, "t", 77)]),
+        ("/proc/90/status:State:\tT (stopped)\n/proc/91/status:State:\tR (running)", [(90, "T", None), (91, "R", None)]),
+        ("/proc/90/status:TracerPid:\t0\n/proc/91/status:TracerPid:\t77", [(90, "unknown", 0), (91, "unknown", 77)]),
+    ],
+)  # fmt: skip
+def test_grep_shows_lines_of_several_status_files(shown: str, states: list[tuple[int, str, int | None]]):
+    blocks = [block for block in blocks_of(shown) if block.kind == "proc-status"]
+    rows = [row for block in blocks for row in rows_of(block, Process)]
+    assert [(row.pid, row.state, row.tracer_pid) for row in rows] == states
+
+
+def test_grep_shows_the_states_of_threads():
+    (thread,) = rows_of(only("/proc/90/task/93/status:State:\tD (disk sleep)", "proc-status"), Thread)
+    assert (thread.pid, thread.tid, thread.state) == (90, 93, "D")
