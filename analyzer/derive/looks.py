@@ -19,6 +19,11 @@ from .known_wait import short_function
 PENDING = re.compile(
     r"(?i)^(pending|PD|queued|configuring|CF|unschedulable|suspended|containercreating|(?:err)?imagepull\w*)\b"
 )
+FAILED = re.compile(
+    r"(?i)^(failed|F|out_of_memory|OOM|node_fail|NF|boot_fail|BF|crashloopbackoff|error|evicted|oomkilled)$"
+)
+EXITED = re.compile(r"Exited \([1-9]\d*\)")
+"""Of a container, with the status that says that it failed."""
 RUNNING = re.compile(r"(?i)^(running|R|completing|CG)$")
 SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "sleep", "usleep", "time_sleep", "pysleep"})
 FROM_OUTSIDE = frozenset({
@@ -64,13 +69,28 @@ def told_by_looks(store: FactStore) -> Iterator[Told]:
 
 
 def _queue(rows: Sequence[Scheduler]) -> Iterator[Told]:
-    """A job that has not been given its resources. Where any runs, the list is of more than this job."""
-    pending = [row for row in rows if PENDING.match(row.state or "")]
-    if pending and not any(RUNNING.match(row.state or "") for row in rows):
-        first = pending[0]
-        why = f" ({first.reason})" if first.reason else ""
-        who = f"job {first.job}" if first.job else "the job"
-        yield Told("waiting", 0.7, f"{first.artefact}:{first.line}: {who} waits in the queue: {first.state}{why}")
+    """A job that has not been given its resources, or has failed. Where any runs, the list is of more than this job."""
+    if any(RUNNING.match(row.state or "") for row in rows):
+        return
+    pending = next((row for row in rows if PENDING.match(row.state or "")), None)
+    if pending is not None:
+        yield Told("waiting", 0.7, f"{_listed(pending)} waits in the queue: {_state(pending)}")
+        return
+    failed = next((row for row in rows if row.job and (FAILED.match(row.state or "") or _exited(row))), None)
+    if failed is not None:
+        yield Told("crashed", 0.6, f"{_listed(failed)} has failed: {_state(failed)}")
+
+
+def _exited(row: Scheduler) -> bool:
+    return row.state == "exited" and EXITED.match(row.reason or "") is not None
+
+
+def _listed(row: Scheduler) -> str:
+    return f"{row.artefact}:{row.line}: {f'job {row.job}' if row.job else 'the job'}"
+
+
+def _state(row: Scheduler) -> str:
+    return f"{row.state} ({row.reason})" if row.reason else f"{row.state}"
 
 
 def _states(processes: Iterable[Process]) -> Iterator[Told]:

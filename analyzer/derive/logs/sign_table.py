@@ -185,7 +185,7 @@ SIGNS: tuple[SignPattern, ...] = (
         "a signal ended a process",
         r"Fatal Python error: ",
         r"Segmentation fault",
-        r"Aborted \(core dumped\)",
+        r"\(core dumped\)",
         r"^Aborted$",
         r"[Bb]us error",
         r"^Killed$|: Killed$|: +\d+ Killed\b",
@@ -212,6 +212,8 @@ SIGNS: tuple[SignPattern, ...] = (
         r"MPI_ABORT was invoked|MPI_Abort",
         r"returned non-zero exit status",
         r"exits with return code = -?[1-9]",
+        r"finished with exit code -?[1-9]",
+        r"Terminating process because the JAX distributed service",
         r"\bexit(?:ed)?(?: with)?(?: (?:code|status))+:? [1-9]",
         r"CANCELLED AT \S+ DUE TO NODE FAILURE|: error: Node failure on",
         r"^F\d{4} \d\d:\d\d:\d\d",
@@ -321,6 +323,7 @@ TELLING = (
     "abruptly", "died", "crash", "fail", "mpi_", "check ", "mismatch", "cuda", "hip error", "cudnn", "cublas", "assert",
     "nccl", "hccl", "port", "address", "error", "expired", "notfound", "usage:", "please", "found", "no such", "init",
     "rank", "joining", "cpu", "accelerator", "stop", "identifier", "known ips", "fork()", "offloaded",
+    "core dumped",
 )  # fmt: skip
 """A line without any of these, in lower case, is no sign: looked for first, as most lines of a log are none."""
 GLOG = re.compile(r"[EF]\d{4} \d\d:")

@@ -29,6 +29,10 @@ QUEUE = """\
              JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)
              81234       gpu      fit      ana {state}       {time}      8 {reason}
 """
+CONTAINERS = """\
+CONTAINER ID   IMAGE     COMMAND           CREATED       STATUS                     PORTS     NAMES
+0a1b2c3d4e5f   fit:1     "python fit.py"   2 hours ago   {status}             fit
+"""
 PS = """\
 USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND
 ana         4242  3.0  1.0 123456 65432 pts/0    {state}   10:00   0:10 python fit.py
@@ -50,6 +54,9 @@ LOOKS = {
     "a pod that is pending": ("waiting", PODS.format(ready="0/1", state="Pending")),
     "a pod that no node can take": ("waiting", POD),
     "a pod whose image has not come": ("waiting", PODS.format(ready="0/1", state="ContainerCreating")),
+    "a pod that ends again and again": ("crashed", PODS.format(ready="0/1", state="CrashLoopBackOff")),
+    "a container that has ended with a status": ("crashed", CONTAINERS.format(status="Exited (1) 5 minutes ago")),
+    "a container that has done its work": ("unknown", CONTAINERS.format(status="Exited (0) 5 minutes ago")),
     "a job in the queue": ("waiting", QUEUE.format(state="PD", time="0:00", reason="(Resources)")),
     "a trace in which all wait for peers": ("waiting", TRACE),
     "a stack that sleeps": ("waiting", "#0  time_sleep ()\n#31 THPFunction_apply ()\n"),
