@@ -25,6 +25,7 @@ _OPS = (
     "_?(?:monitored_|_store_based_)?barrier|broadcast_(?:object(?:_list)?|coalesced|tensors?|tensor_dict|data|parameters|"
     "optimizer_state|variables|one_to_all)|_distributed_broadcast_coalesced|gather_(?:object|for_metrics|across_processes|"
     "all_tensors)|scatter_object_list|all_?to_?all(?:v|_single|_base)?|reduce_(?:dict|tensor|metrics_across_ranks|loss_dict)|"
+    "_?dist_(?:reduce|max|min|mean|sum|gather|broadcast)|"
     "pad_across_processes|wait_for_everyone|wait_for_all(?:_processes)?|sync_global_(?:devices|processes)|"
     "process_allgather|assert_equal|mesh_reduce|wait_at_barrier|_sync_(?:module_)?buffers|_sync_params(?:_and_buffers)?|"
     "_sync_module_states|_verify_params?_across_processes|verify_params_across_processes|_rebuild_buckets|"
@@ -228,7 +229,7 @@ def _is_backward(frame: Frame) -> bool:
 def _whose(stack: Sequence[Frame], at: int) -> str:
     """``all_gather of evaluate``: two ranks that call the same from different functions are in different ones."""
     family = next((name for pattern, name in _FAMILY if pattern.search(stack[at].function)), stack[at].function)
-    return f"{family}{CALLER}{caller}" if (caller := _caller(stack[at + 1 :])) else family
+    return f"{family}{CALLER}{caller}" if (caller := _caller(stack[at:])) else family
 
 
 def _caller(outer: Iterable[Frame]) -> str:

@@ -76,6 +76,21 @@ def test_the_same_collective_of_two_parts_of_a_step_is_told_apart() -> None:
     assert doing_of(other) == ("collective", "all_gather of _post_step")
 
 
+def test_where_in_the_fetch_of_parameters_a_rank_waits_is_all_one() -> None:
+    deep = stack((C10D, "all_gather"), ("deepspeed/runtime/zero/coordinator.py", "fetch_sub_module"), ("fit.py", "f"))
+    waits = stack(
+        ("deepspeed/runtime/zero/partition.py", "wait"),
+        ("deepspeed/runtime/zero/coordinator.py", "fetch_sub_module"),
+        ("fit.py", "f"),
+    )
+    assert doing_of(deep) == doing_of(waits) == ("collective", "all_gather of fetch_sub_module")
+
+
+def test_a_functional_collective_is_told_by_the_helper_that_waits_for_it() -> None:
+    frames = [("torch/distributed/_functional_collectives.py", "wait_tensor"), ("job/distributed.py", "_dist_reduce")]
+    assert doing_of(stack(*frames, ("fit.py", "step"))) == ("collective", "all_reduce of step")
+
+
 def test_the_agent_of_torchrun_is_in_no_collective() -> None:
     assert doing_of(stack(("torch/distributed/elastic/multiprocessing/api.py", "wait"))) is None
 
