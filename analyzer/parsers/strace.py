@@ -186,11 +186,12 @@ def _descriptors(tasks: list[Task]) -> Iterator[Fd | Socket]:
             if key in found and found[key][0].path != fd.path:
                 disagreed.add(key)
             found.setdefault(key, (fd, socket))
-    for key, (fd, socket) in found.items():
-        if key not in disagreed:
-            yield fd
-            if socket is not None:
-                yield socket
+    told = [one for key, one in found.items() if key not in disagreed]
+    yield from (fd for fd, _ in told)
+    waited_for = {socket.inode: socket for _, socket in told if socket is not None}
+    for socket in (one for task in tasks for one in task.unanswered.values()):
+        waited_for.setdefault(socket.inode, socket)
+    yield from waited_for.values()
 
 
 def _awaited(task: Task) -> Iterator[tuple[Fd, Socket | None]]:

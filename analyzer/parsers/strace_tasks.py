@@ -29,6 +29,8 @@ _ASKS = frozenset(
     {"open", "openat", "openat2", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"}
 )
 OPENS = frozenset({"open", "openat", "openat2", "creat"})
+POLLING = frozenset({"poll", "ppoll", "select", "_newselect", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
+NO_ANSWER = frozenset({"ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"})
 _MAKES: Mapping[str, tuple[str, FdKind]] = {
     "socket": ("socket", "socket"), "eventfd": ("anon_inode:[eventfd]", "eventfd"),
     "eventfd2": ("anon_inode:[eventfd]", "eventfd"), "epoll_create": ("anon_inode:[eventpoll]", "eventpoll"),
@@ -97,6 +99,8 @@ class Task:
     slept: bool = False
     """Whether a call of its last ones was a sleep that ended."""
     open: Descriptors = field(default_factory=Descriptors)
+    unanswered: dict[str, Socket] = field(default_factory=dict)
+    """Peers whose answer to a connect it has waited for in vain, since one last answered."""
     asked: deque[tuple[str, int]] = field(default_factory=lambda: deque(maxlen=_LATELY))
     """Of its last calls those that asked for a path that is not there: the path and the line; ("", 0) for others."""
 
@@ -194,7 +198,40 @@ def note(trace: Trace, task: Task, call: Called, line: Line) -> None:
     if call.name == "connect":
         _connected(task, call, line)
     if call.result is not None:
+        _awaits_answer(task, call)
         _remember(trace, task, call, line)
+
+
+def _awaits_answer(task: Task, call: Called) -> None:
+    """A connect that does not wait (EINPROGRESS), and what the polls behind it bring: an answer, or their time-out."""
+    if call.name == "connect" and call.error in NO_ANSWER and (at := _address(call.argument(1))):
+        task.unanswered[at[1]] = Socket(-task.last_line, at[0], "stream", state="SYN_SENT", remote=at[1],
+                                        line=task.last_line)  # fmt: skip
+    elif call.name == "getsockopt" and "SO_ERROR" in call.arguments and (socket := _asked_for(task, call.fd)):
+        _answered(task, socket, failed=call.argument(3) in ("[110]", "[113]"))
+    elif call.name in POLLING:
+        watched = call.polled() or task.open.watched.get(-1 if call.fd is None else call.fd, {})
+        for socket in filter(None, (_asked_for(task, fd) for fd in watched)):
+            if call.result == "0":
+                _answered(task, socket, failed=True)
+            elif len(watched) == 1:
+                _answered(task, socket, failed=call.result == "-1")
+
+
+def _asked_for(task: Task, fd: int | None) -> Socket | None:
+    """The connection that a descriptor was to become, of which nothing is known yet; a question to a name server."""
+    socket = task.open.sockets.get(fd) if fd is not None else None
+    if socket is None or socket.family == "unix" or not socket.remote:
+        return None
+    return replace(socket, state="SYN_SENT") if socket.state == "SYN_SENT" or socket.remote.endswith(":53") else None
+
+
+def _answered(task: Task, socket: Socket, *, failed: bool) -> None:
+    """When one answers, those that were asked before it do not matter any more: it is the second address of a name."""
+    if not failed:
+        task.unanswered.clear()
+    elif socket.remote and len(task.unanswered) < MAX_EPOLLS:
+        task.unanswered[socket.remote] = socket
 
 
 def _named(task: Task, fd: int, path: str, line: Line) -> None:

@@ -216,3 +216,35 @@ def test_the_lines_of_a_trace_stay_in_the_log():
 def test_a_write_whose_text_holds_escapes_and_is_shortened_is_waited_in():
     thread = waiting('write(1, "step 7 loss 2.5\\nstep"..., 4096')
     assert (thread.syscall.name, thread.syscall.fd) == ("write", 1)
+
+
+CONNECT = (
+    'connect({fd}, {{sa_family=AF_INET, sin_port=htons(443), sin_addr=inet_addr("10.9.0.{host}")}}, 16)'
+    " = -1 EINPROGRESS (Operation now in progress)\n"
+)
+IN_VAIN = "poll([{{fd={fd}, events=POLLOUT}}], 1, 1000) = 0 (Timeout)\n"
+ANSWERED = "poll([{{fd={fd}, events=POLLOUT}}], 1, 1000) = 1 ([{{fd={fd}, revents=POLLOUT}}])\n"
+ERROR = "getsockopt({fd}, SOL_SOCKET, SO_ERROR, [{error}], [4]) = 0\n"
+
+
+@pytest.mark.parametrize(("text", "unanswered"), [
+    (CONNECT + IN_VAIN + IN_VAIN, ["10.9.0.1:443"]),
+    (CONNECT + IN_VAIN + "close({fd}) = 0\n", ["10.9.0.1:443"]),
+    (CONNECT + "select({fd}, NULL, [{fd}], NULL, {{tv_sec=5, tv_usec=0}}) = 0 (Timeout)\n", ["10.9.0.1:443"]),
+    (CONNECT + ANSWERED + ERROR.replace("{error}", "110"), ["10.9.0.1:443"]),
+    (CONNECT.replace("EINPROGRESS (Operation now in progress)", "ETIMEDOUT (Connection timed out)"), ["10.9.0.1:443"]),
+    ('connect({fd}, {{sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("10.9.0.1")}}, 16) = 0\n'
+     "poll([{{fd={fd}, events=POLLIN}}], 1, 5000) = 0 (Timeout)\n", ["10.9.0.1:53"]),
+    (CONNECT + ANSWERED + ERROR.replace("{error}", "0"), []),
+    (CONNECT + IN_VAIN + ANSWERED, []),
+    (CONNECT + ANSWERED + ERROR.replace("{error}", "111"), []),
+    (CONNECT, []),  # the trace ends here, and nobody has waited yet
+])  # fmt: skip
+def test_a_connect_whose_answer_polls_waited_for_in_vain_is_unanswered(text: str, unanswered: list[str]):
+    rows = rows_of(only(text.format(fd=9, host=1), "strace"), Socket)
+    assert [row.remote for row in rows if row.state == "SYN_SENT"] == unanswered
+
+
+def test_an_address_that_did_not_answer_does_not_matter_when_the_next_one_does():
+    first, second = (CONNECT + IN_VAIN).format(fd=9, host=1), (CONNECT + ANSWERED).format(fd=10, host=2)
+    assert not rows_of(only(first + second, "strace"), Socket)
