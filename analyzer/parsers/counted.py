@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from flatline.bundle.facts import Cgroup, Limit, process_id
+from flatline.bundle.facts import Cgroup, Limit, Process, process_id
 
 from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser
 from .prompts import Command, command_in
@@ -22,6 +22,8 @@ _COUNTS = re.compile(r"\|\s*(?:wc(?: -l\b|$)|grep -\w*c)")
 _DESCRIPTORS = re.compile(r"/proc/(?P<pid>\d{1,9})/fd\b")
 """Not lsof: it has a line for every mapped file as well."""
 _THREADS = re.compile(r"\bps\b.{0,30}(?:\s-?\w*[LTHm]\w*\b|nlwp)|/proc/(?P<pid>\d{1,9})/task\b")
+_LONG = re.compile(r"\bls -\w*l")
+"""Its first line is a total."""
 _NUMBER = re.compile(r"(?P<value>\d{1,15}|max|-1)(?: (?P<second>\d{1,15}))?$")
 _SHOWN = re.compile(r"(?:/sys/fs/cgroup/)\S*?(?P<file>[\w.]+):(?P<value>\d{1,15}|max|-1)(?: (?P<second>\d{1,15}))?$")
 _HEADED = re.compile(r"==> (?P<path>/sys/fs/cgroup/\S{1,300}) <==$")
@@ -49,6 +51,10 @@ def parse_count(lines: Lines, start: int) -> Parsed | None:
         row = Limit(process_id(int(opened["pid"]), HOST), "open files", used=used, line=lines[at].number)
     elif threads and not threads["pid"]:
         row = Limit(process_id(NO_PID, HOST), "processes", used=used, line=lines[at].number)
+    elif threads:
+        pid, total = int(threads["pid"]), used - bool(_LONG.search(command.text))
+        process = Process(process_id(pid, HOST), HOST, pid, threads_total=total, line=lines[at].number)
+        return Parsed(at + 1, (process,), about=f"{total} threads of pid {pid}")
     else:
         return None
     return Parsed(at + 1, (row,), about=f"{row.name}: {used} in use")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from parsing import Row, blocks_of, rows_of
 
-from flatline.bundle.facts import Cgroup, Limit
+from flatline.bundle.facts import Cgroup, Limit, Process
 
 
 def rows_in(text: str, kind: type[Row]) -> list[Row]:
@@ -23,6 +23,11 @@ def test_threads_of_a_user_count_against_the_limit_on_processes():
     assert [(row.name, row.used) for row in rows_in("$ ps -eLf | grep ^ann | wc -l\n510\n", Limit)] == [
         ("processes", 510)
     ]
+
+
+def test_the_threads_of_one_process_are_counted_in_its_folder_of_tasks():
+    short, long = "$ ls /proc/77/task | wc -l\n1\n", "$ ls -l /proc/78/task | wc -l\n3\n"
+    assert [(row.pid, row.threads_total) for row in rows_in(short + long, Process)] == [(77, 1), (78, 2)]
 
 
 def test_lsof_has_lines_for_mapped_files_too_and_is_no_count():
