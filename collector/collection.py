@@ -112,7 +112,8 @@ class Collected:
     replaced: str = ""
     """What was under its name before."""
     entries: list[LedgerEntry] = field(default_factory=list)
-    hidden: dict[str, int] = field(default_factory=dict)
+    hidden: dict[str, int] | None = field(default_factory=dict)
+    """None: nothing was looked for, as the person asked."""
     stacks: int = 0
     remains: int = 0
     """Texts of what was named with --log, --cwd and --core."""
@@ -320,7 +321,7 @@ class Collection:
             moved=moved,
             replaced=self._place.replaces if bundle == self._place.final else "",
             entries=self.entries,
-            hidden=dict(self.redactor.counts),
+            hidden=dict(self.redactor.counts) if self.options.redacted else None,
             stacks=self._stacks,
             remains=self._remains,
             has_targets=bool(self.targets),

@@ -63,7 +63,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     out.add_argument("--keep", action="append", default=[], metavar="NAME", help="a name whose value is no secret")
     out.add_argument("--redaction", default="", metavar="FILE", help="a file with such wishes: docs/redaction.md")
     out.add_argument("--review", action="store_true", help="show what the bundle will hold before it is closed")
-    out.add_argument("--unredacted", action="store_true", help="hide nothing; the name of the bundle says so")
+    out.add_argument("--unredacted", action="store_true", help="hide nothing; the bundle says so")
     limits = parser.add_argument_group("time")
     limits.add_argument("--deadline", type=seconds, default=30.0, metavar="30", help="seconds for everything")
     limits.add_argument("--window", type=seconds, default=4.0, metavar="4", help="seconds to watch whether it moves")

@@ -129,8 +129,10 @@ def shortened(message: str) -> str:
     return message if len(message) <= MESSAGE_WIDTH else message[: MESSAGE_WIDTH - 1] + "…"
 
 
-def hidden_text(hidden: dict[str, int]) -> str:
+def hidden_text(hidden: dict[str, int] | None) -> str:
     """``Hidden: 3 x hf-token``."""
+    if hidden is None:
+        return "Hidden: nothing. The bundle is UNREDACTED: do not attach it to a public ticket."
     if not hidden:
         return "Hidden: nothing that looks like a secret was found."
     return "Hidden: " + ", ".join(f"{number} x {kind}" for kind, number in sorted(hidden.items()))

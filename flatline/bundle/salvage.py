@@ -26,12 +26,16 @@ from .writer import BundleWriter
 _NOTICE = """\
 This flatline bundle was put together from what a killed `flatline collect` had written.
 
-Secrets known when each member was written are hidden; values learnt later are not: "first pass only".
-Finish that before you pass it on: flatline redact BUNDLE
+{hidden}
 
   flatline show BUNDLE       lists the members and what every probe did
   flatline analyze BUNDLE    names the likely cause
 """
+
+_FIRST_PASS = """\
+Secrets known when each member was written are hidden; values learnt later are not: "first pass only".
+Finish that before you pass it on: flatline redact BUNDLE"""
+_NOTHING = "NOTHING WAS HIDDEN. Do not attach this file to a public ticket."
 
 
 def salvaged_name(spool_path: Path) -> Path:
@@ -85,8 +89,9 @@ def _copy(reader: BundleReader, name: str, writer: BundleWriter) -> None:
 
 def _closing(found: Manifest, files: tuple[FileEntry, ...]) -> list[tuple[str, bytes]]:
     manifest = replace(found, complete=False, ended_by="salvaged", redaction="first pass only", files=files)
+    hidden = _NOTHING if found.sensitivity == "UNREDACTED" else _FIRST_PASS
     return [
-        (README, _NOTICE.encode()),
+        (README, _NOTICE.format(hidden=hidden).encode()),
         (REDACTION, json.dumps({"state": manifest.redaction}).encode() + b"\n"),
         (MANIFEST, records.to_json(manifest)),
     ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flatline.arguments import Parser
 from flatline.bundle.format import PART_SUFFIX
+from flatline.bundle.reader import open_bundle
 from flatline.bundle.salvage import salvage, salvaged_name
 from flatline.bundle.shelf import what_is_there
 from flatline.bundle.spool import is_abandoned
@@ -40,10 +41,17 @@ def main(argv: Sequence[str]) -> int:
     if replaced:
         print(f"flatline: replaced {replaced}", file=sys.stderr)
     print(bundle)
-    print(f"Secrets are hidden as of the first pass only; to finish that: flatline redact {bundle}", file=sys.stderr)
+    print(_how_far_hidden(bundle), file=sys.stderr)
     if part.name.endswith(PART_SUFFIX) and not is_abandoned(part):
         print(f"The collect that writes {part.name} still runs: its own bundle will hold more.", file=sys.stderr)
     return EXIT_OK
+
+
+def _how_far_hidden(bundle: Path) -> str:
+    with open_bundle(bundle) as reader:
+        if reader.manifest.sensitivity == "UNREDACTED":
+            return "Nothing is hidden in it (UNREDACTED): do not attach it to a public ticket."
+    return f"Secrets are hidden as of the first pass only; to finish that: flatline redact {bundle}"
 
 
 def _parser() -> argparse.ArgumentParser:

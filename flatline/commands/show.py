@@ -127,7 +127,8 @@ def _header_lines(reader: BundleReader) -> Iterator[str]:
         yield f"  label, case  {manifest.label or '-'}, {manifest.case or '-'}"
     ended = "yes" if manifest.complete else f"no (ended by: {manifest.ended_by or 'unknown'})"
     yield f"  complete     {ended}"
-    yield f"  sensitivity  {manifest.sensitivity}; redaction {manifest.redaction}"
+    how_far = "nothing is hidden" if manifest.sensitivity == "UNREDACTED" else f"redaction {manifest.redaction}"
+    yield f"  sensitivity  {manifest.sensitivity}; {how_far}"
     for note in reader.notes:
         yield f"  note         {note}"
 

@@ -153,6 +153,9 @@ def test_an_unredacted_spool_gives_a_bundle_that_says_so(spool):
     marked = spool.rename(spool.with_name("job.UNREDACTED.flatline.zip.part"))
     with open_bundle(salvage(marked)) as reader:
         assert reader.manifest.sensitivity == "UNREDACTED"
+        notice = reader.text("README.txt")
+        assert "NOTHING WAS HIDDEN" in notice
+        assert "are hidden" not in notice
 
 
 def test_nothing_is_salvaged_from_what_is_whole_or_empty(tmp_path):
@@ -178,6 +181,12 @@ def test_the_command_prints_the_bundle_and_keeps_the_spool(spool, tmp_path):
     assert "first pass only" in done.stderr
     assert "still runs" not in done.stderr
     assert spool.exists()
+
+
+def test_the_command_does_not_say_of_an_unredacted_bundle_that_secrets_are_hidden(spool):
+    done = run(spool.rename(spool.with_name("job.UNREDACTED.flatline.zip.part")))
+    assert "Nothing is hidden" in done.stderr
+    assert "first pass" not in done.stderr
 
 
 def test_the_command_says_that_the_writer_still_lives(tmp_path):

@@ -55,6 +55,15 @@ def test_the_listing_tells_when_what_and_how_it_went():
         assert words in out
 
 
+def test_of_an_unredacted_bundle_no_redaction_is_called_complete(tmp_path):
+    manifest = {"format_version": "1.0", "complete": True, "sensitivity": "UNREDACTED", "redaction": "complete"}
+    bundle = tmp_path / "job.zip"
+    bundle.write_bytes(raw_zip(Raw(MANIFEST, json.dumps(manifest).encode())))
+    out = run(bundle).stdout
+    assert "sensitivity  UNREDACTED; nothing is hidden" in out
+    assert "redaction complete" not in out
+
+
 def test_a_truncated_bundle_is_listed_with_a_note(tmp_path):
     cut = tmp_path / "cut.flatline.zip"
     cut.write_bytes(GOLDEN.read_bytes()[:5000])

@@ -11,6 +11,7 @@ import time
 import pytest
 from faults.stalling_fuse import wait_for_state
 from flatline.collector import progress
+from flatline.collector.commands.collect import hidden_text
 from flatline.collector.progress import Block, Lines, Silent, progress_for
 from flatline.collector.supervision.child import Running
 
@@ -103,3 +104,9 @@ def test_quiet_or_closed_is_silent():
     closed = io.StringIO()
     closed.close()
     assert type(progress_for(closed)) is Silent
+
+
+def test_the_summary_says_whether_nothing_was_found_or_nothing_was_looked_for():
+    assert hidden_text({"hf-token": 3, "api-key": 1}) == "Hidden: 1 x api-key, 3 x hf-token"
+    assert hidden_text({}) == "Hidden: nothing that looks like a secret was found."
+    assert hidden_text(None).startswith("Hidden: nothing. The bundle is UNREDACTED")

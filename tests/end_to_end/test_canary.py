@@ -214,6 +214,7 @@ def test_no_canary_is_left_anywhere(planted, tmp_path: Path) -> None:
     twin = tmp_path / "twin.flatline.zip"
     shown = flatline("collect", "--pid", pid, "-o", twin, "--window", 1, "--unredacted", *options, env=env)
     assert shown.code in (0, 3), shown.err
+    assert "UNREDACTED" in shown.err
     (twin,) = tmp_path.glob("twin*.zip")
     assert arrived(contents(twin), CHANNELS) == list(CHANNELS)
     marks = json.loads(found["redaction.json"])["replacements"]
