@@ -19,6 +19,10 @@ ANYWHERE = ""
 
 _AFTER = r"(?![A-Za-z0-9])"
 
+_ATOM = re.compile(r"\[[^]]+\]|\\.|\{[0-9,]+\}|\(\?[=!][^)]+\)|\((?:\?:)?|.")
+"""What a body is written of: a class, an escaped character, a quantifier, a look ahead, the beginning of a group, a
+character."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -39,6 +43,12 @@ class Shape:
         """Matches at the literal. Group 1, where there is one, is the secret; else all of it. Most are never needed."""
         prefix = "|".join(map(re.escape, self.literals))
         return re.compile(f"{self.before}(?:{prefix}){self.body}{_AFTER}", re.ASCII)
+
+    @cached_property
+    def alphabet(self) -> re.Pattern[str]:
+        """Matches what is made of the characters of the body alone: what a cut leaves of one is."""
+        characters = {atom for atom in _ATOM.findall(self.body) if atom[0] not in "{(" and atom not in ")|?"}
+        return re.compile(f"(?:{'|'.join(sorted(characters))})*", re.ASCII)
 
 
 def _shape(kind: str, literals: str, body: str, *, before: str = _BEFORE, back: int = 0) -> Shape:

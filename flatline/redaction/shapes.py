@@ -111,7 +111,7 @@ def kind_of_beginning(name: str) -> str | None:
     rest = name[len(literal) :]
     if not literal or not is_token_like(rest) or is_plain_words(rest) or not _is_random(rest):
         return None
-    return _BY_LITERAL[literal][0].kind
+    return _kind_that_goes_on(literal, rest)
 
 
 def _is_random(rest: str) -> bool:
@@ -130,13 +130,22 @@ def find_beginning_at_end(text: str) -> Iterator[Span]:
     for at, literal in found:
         rest = text[at + len(literal) :]
         if not text[at - 1 : at].isalnum() and len(rest) >= 12 and _is_jumbled(rest):
-            yield Span(at, len(text), _BY_LITERAL[literal][0].kind, text[at:])
+            kind = _kind_that_goes_on(literal, rest)
+            yield from (Span(at, len(text), kind, text[at:]),) if kind else ()
+
+
+def _kind_that_goes_on(literal: str, rest: str) -> str | None:
+    """The kind of a token of which the literal and `rest` can be the beginning: ``test_`` of hexadecimal digits, and
+    no ``test_rank0_batch.py``."""
+    return next((one.kind for one in _BY_LITERAL[literal] if one.alphabet.fullmatch(rest)), None)
 
 
 def _is_jumbled(rest: str) -> bool:
-    """Letters and digits, small and capital ones in turn, as in no word."""
+    """Letters and digits, small and capital ones in turn, as in no word. That one word follows another
+    (``secret_key_from_env.py``) is no such turn."""
     classes = ["0" if one.isdigit() else "a" if one.islower() else "A" if one.isupper() else "-" for one in rest]
-    return sum(one != other for one, other in zip(classes, classes[1:])) * 3 >= len(rest)
+    turns = sum(one != other and {one, other} != {"a", "-"} for one, other in zip(classes, classes[1:]))
+    return turns * 3 >= len(rest)
 
 
 # --- tokens in pieces ---
