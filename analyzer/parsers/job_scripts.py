@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from flatline.bundle.facts import Cgroup, Limit, Scheduler, process_id
+from flatline.bundle.facts import Cgroup, EnvVar, Limit, Scheduler, process_id
 
 from .containers import size_of
 from .interface import HOST, NO_PID, Line, Lines, Parsed, Parser
@@ -19,11 +19,18 @@ NOBODY = process_id(NO_PID, HOST)
 _BEGINS = re.compile(r"#(?:SBATCH\s+-|\$ -[A-Za-z]|PBS\s+-|BSUB\s+-)")
 _SCRIPT = re.compile(r"#")
 _DIRECTIVE = re.compile(r"#(?P<system>SBATCH|\$|PBS|BSUB)\s+(?P<options>-.*)$")
-_OPTION = re.compile(r"(?P<name>--?[A-Za-z][\w-]*)(?:[= ]\s*(?P<value>(?!-)\S+))?")
+_OPTION = re.compile(r"(?P<name>--[A-Za-z][\w-]*|-[A-Za-z](?=\d)|-[A-Za-z][\w-]*)(?:[= ]?\s*(?P<value>(?!-)\S+))?")
 _SYSTEMS: dict[str, Literal["slurm", "other", "pbs", "lsf"]] = {
     "SBATCH": "slurm", "$": "other", "PBS": "pbs", "BSUB": "lsf",
 }  # fmt: skip
 _QUEUE = {"slurm": ("--partition", "-p"), "other": ("-q",), "pbs": ("-q",), "lsf": ("-q",)}
+_COUNTS = {
+    "--nodes": "SLURM_JOB_NUM_NODES",
+    "-N": "SLURM_JOB_NUM_NODES",
+    "--ntasks": "SLURM_NTASKS",
+    "-n": "SLURM_NTASKS",
+}
+"""What Slurm sets in the job for these options."""
 _UNLESS_SAID = "M"
 """Slurm counts memory in megabytes."""
 
@@ -41,6 +48,9 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     rows: list[Any] = [Scheduler(kind, queue=queue, process=NOBODY, line=lines[start].number)]
     for line, name, value in options:
         rows += _limits(line, kind, name, value)
+        count = re.match(r"\d{1,6}", value)
+        if kind == "slurm" and name in _COUNTS and count:
+            rows.append(EnvVar(NOBODY, _COUNTS[name], count[0], line=line.number))
     end = next(i for i in range(found.end, start, -1) if lines[i - 1].number == told[-1][0].number)
     return Parsed(end, tuple(rows), about=f"{len(told)} directives of {_name(kind)}")
 

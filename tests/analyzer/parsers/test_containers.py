@@ -75,6 +75,13 @@ def test_directives_of_slurm_and_sge():
     assert [(row.name, row.soft) for row in rows_of(sge, Limit)] == [("address space", 10 << 30)]
 
 
+def test_slurm_sets_how_many_nodes_and_tasks_were_asked_for():
+    block = only("#SBATCH --nodes=4 --exclusive\n#SBATCH -n8 -t 1-00:00:00\n", "job-script")
+    assert [(row.name, row.value) for row in rows_of(block, EnvVar)] == [
+        ("SLURM_JOB_NUM_NODES", "4"), ("SLURM_NTASKS", "8"),
+    ]  # fmt: skip
+
+
 @pytest.mark.skipif(not shutil.which("ldd"), reason="no ldd here")
 def test_what_ldd_prints_here():
     done = subprocess.run(["ldd", "/bin/ls"], capture_output=True, text=True, timeout=60, check=True)
