@@ -14,6 +14,7 @@ from typing import Any
 from flatline.bundle.facts import EnvVar, Process, process_id
 
 from .interface import HOST, LOOKAHEAD, NO_PID, Line, Lines, Parsed, Parser
+from .prompts import BEGINS, command_in
 from .spans import MAX_BLANKS, is_all, span, stands_alone
 
 NOBODY = process_id(NO_PID, HOST)
@@ -41,7 +42,7 @@ KNOWN = re.compile(
     r"XLA|TF|TENSORFLOW|MASTER|SLURM|PMI|PMIX|OMPI|UCX|FI|MPI|HOROVOD|VLLM|DS|DEEPSPEED|ACCELERATE|FSDP|ASCEND|HCCL|ZE|SYCL|TRITON|"
     r"BITSANDBYTES|PYTHON|LD|DYLD|CONDA|OPENBLAS|NUMEXPR|TMP|XDG|http|https|no|HTTP|HTTPS|NO|ALL|KUBERNETES|SGE|PBS|LSB|TPU|"
     r"FLATLINE|MALLOC|NVSHMEM|NVTE|SHARP|GASNET|DLRM|MEGATRON|TORCHELASTIC|TORCHINDUCTOR|AWS|CUBLAS|CUDNN)_|"
-    r"(?:RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|PATH|HOME|USER|SHELL|PWD|HOSTNAME|LANG|TMPDIR|TERM|VIRTUAL_ENV|"
+    r"(?:RANK|WORLD_SIZE|NNODES|NUM_NODES|NPROC_PER_NODE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|PATH|HOME|USER|SHELL|PWD|HOSTNAME|LANG|TMPDIR|TERM|VIRTUAL_ENV|"
     r"PYTHONPATH|PYTHONUNBUFFERED|PYTHONFAULTHANDLER|DISPLAY|TZ)$"
 )
 """Names that jobs of this kind have, by their beginning."""
@@ -139,17 +140,20 @@ def _is_all(rows: Sequence[EnvVar], lines: Lines, start: int, end: int) -> bool:
 
 
 def parse_command(lines: Lines, start: int) -> Parsed | None:
-    """``CUDA_VISIBLE_DEVICES=0,1 python train.py``: the variables and the program they were given to."""
+    """``CUDA_VISIBLE_DEVICES=0,1 python train.py``: the variables and the program they were given to. Behind a prompt
+    it may be any program."""
     line = lines[start]
+    typed = command_in(line.bare)
+    text = typed.text if typed else line.bare
     try:
-        words = shlex.split(line.bare)
+        words = shlex.split(text)
     except ValueError:
-        words = line.bare.split()
+        words = text.split()
     words = words[1:] if words[:1] == ["env"] else words
     count = next((i for i, word in enumerate(words) if not re.match(rf"{_NAME}=", word)), len(words))
     argv = tuple(words[count:])
     named = [word.partition("=") for word in words[:count]]
-    if not argv or not _PROGRAM.match(argv[0]) or not any(KNOWN.match(name) for name, _, _ in named):
+    if not argv or not (typed or _PROGRAM.match(argv[0])) or not any(KNOWN.match(name) for name, _, _ in named):
         return None
     process = Process(NOBODY, HOST, NO_PID, argv=argv, line=line.number)
     rows: list[Any] = [variable(line, name, value) for name, _, value in named]
@@ -158,6 +162,7 @@ def parse_command(lines: Lines, start: int) -> Parsed | None:
 
 PARSERS = (
     Parser("command-line", _COMMAND, parse_command, is_log=True),
+    Parser("command-line", re.compile(rf"(?={BEGINS.pattern}).{{0,160}}[$#%❯➜>+] {_COMMAND.pattern}"), parse_command),
     Parser("environment", _BEGINS, parse),
     Parser("echoed-variable", _ECHO, parse_echo, is_log=True),
 )

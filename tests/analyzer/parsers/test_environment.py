@@ -66,6 +66,20 @@ def test_a_command_with_its_variables_stays_in_the_log():
 
 
 @pytest.mark.parametrize(
+    "line",
+    [
+        "(py) ann@n0:~/run$ NNODES=4 NODE_RANK=0 MASTER_ADDR=10.1.0.7 trainer-cli fit conf.yaml",
+        "$ NNODES=4 NODE_RANK=0 MASTER_ADDR=10.1.0.7 ./go",
+        "[ann@n0 run]$ NNODES=4 NODE_RANK=0 MASTER_ADDR=10.1.0.7 torchrun fit.py",
+    ],
+)
+def test_behind_a_prompt_any_program_may_be_given_variables(line: str):
+    block = only(line, "command-line")
+    assert values(block) == {"NNODES": "4", "NODE_RANK": "0", "MASTER_ADDR": "10.1.0.7"}
+    assert not block.is_log
+
+
+@pytest.mark.parametrize(
     "command", ["$ env | grep NCCL", "me@n1:~$ printenv | grep P2P", "export | grep NCCL", "# set | grep NCCL"]
 )
 def test_one_setting_below_the_command_that_was_asked_for_it(command):
