@@ -11,6 +11,7 @@ from flatline.bundle.facts import MissingFact
 
 from .case import Case, OpenedBundle, whole_log
 from .derive import Derived, derive
+from .derive.log_verdict import GETS_ON
 from .derive.looks import told_by_stacks
 from .findings import AS_GIVEN, NO_EVIDENCE, NO_RULE, Finding, Recognised, Report, ReportBundle, ReportGap, Verdict
 from .intake.assemble import PastedReader
@@ -53,7 +54,7 @@ def examine(case: Case, book: Rulebook) -> Examined:
     undecided = judgement.undecided if is_stuck else []
     verdict = _as_told(_with_reasons(derived, findings), speaking, findings)
     if _is_pasted(case):
-        verdict = implied(verdict, findings, book.causes, told_by_stacks(case.store))
+        verdict = implied(verdict, findings, book.causes, told_by_stacks(case.store) or derived.judged.seen)
     wanting = _asks(case, verdict, findings)
     asks = asked(book.rules, judgement, index, job_is_there=state != "crashed") if wanting else []
     report = Report(
@@ -87,7 +88,8 @@ def _asks(case: Case, verdict: Verdict, findings: Sequence[Finding]) -> bool:
     """Whether there is something left to ask: of pasted texts, of which no cause is at least likely. What a collect
     could not have stands in its ledger, with the line that gets it."""
     named = any(f.role == "root-cause" and f.word in ("likely", "very likely") for f in findings)
-    return _is_pasted(case) and not named and verdict.state not in NOT_STUCK and not verdict.by_design
+    gets_on = verdict.state in NOT_STUCK and verdict.confidence > GETS_ON
+    return _is_pasted(case) and not named and not gets_on and not verdict.by_design
 
 
 def _is_pasted(case: Case) -> bool:

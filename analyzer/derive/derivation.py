@@ -16,7 +16,7 @@ from .chains import Path
 from .doings import tell_doings
 from .evidence import Quotes
 from .liveness import judge_liveness
-from .log_verdict import as_verdict, told_by_texts
+from .log_verdict import GETS_ON, as_verdict, told_by_texts
 from .logs.facts import add_log_facts
 from .logs.guarded_calls import add_guards
 from .logs.reading import LogText, read_logs
@@ -126,7 +126,10 @@ def _judged_by(scene: Scene, paths: Sequence[Path], roots: Sequence[Thread], tex
     looked = bool(scene.store.rows("thread_samples"))
     if judged.verdict.state != "unknown" or (looked and judged.own):
         return judged
-    return replace(judged, verdict=as_verdict(judged.verdict, told_by_texts(scene.store, texts), len(texts)))
+    told = told_by_texts(scene.store, texts)
+    if told is not None and told.confidence <= GETS_ON:
+        return replace(judged, seen=told, verdict=as_verdict(judged.verdict, None, len(texts)))
+    return replace(judged, verdict=as_verdict(judged.verdict, told, len(texts)))
 
 
 def _liveness(scene: Scene, process: str) -> Liveness:

@@ -38,10 +38,14 @@ FEW = 10
 """Collectives of a job that has not begun to train."""
 SLOW_EACH_S = 60.0
 """Seconds per item from which on a bar that moves is called slow."""
+SLOW_STEP_S = 300.0
+"""Of a step that a line tells: what is called so may be long by design."""
 EVEN = 3.0
 """Times by which the speed that a bar shows may differ from its mean: it had not stalled when it was drawn."""
 LONG_S = 3600.0
 """Still to go, of data that is prepared: slow, not stuck."""
+GETS_ON = 0.35
+"""How sure it is of a log's end that it goes on like that: less than of any stack that somebody has taken later."""
 LATELY = 2.0
 """Of its own longest pauses: who got on so long ago is not late."""
 SILENT = 10.0
@@ -251,23 +255,34 @@ def _trouble(one: Read) -> Told | None:
 
 
 def _by_the_clock(reads: Sequence[Read], looked: datetime | None) -> Iterator[Told]:
-    """Whether the log that got on last was late, by its own pace, when somebody looked at the clock."""
-    if looked is None:
-        return
+    """Whether the log that got on last was late, by its own pace, when somebody looked at the clock; without a clock,
+    that a log got on up to its end."""
     paced = [(one, pace) for one in reads if (pace := pace_of(state for _, state in one.progress)) is not None]
-    if not paced:
+    paced = [(one, pace) for one, pace in paced if not _says_more_after(one, pace)]
+    timed = [(silent, one, pace) for one, pace in paced if looked and (silent := pace.silent_s(looked)) is not None]
+    if timed:
+        yield from _late(*min(timed, key=lambda found: found[0]))
         return
-    one, pace = max(paced, key=lambda found: found[1].at)
-    silent = (looked - pace.at).total_seconds()
+    for one, pace in paced:
+        if _last_bar(one) is pace.last and not pace.last.is_complete and not pace.last.is_download:
+            said = f"its log gets on up to its end: {_quoted(one, pace.last.line)}"
+            yield Told(_moves(pace), GETS_ON, f"{said}; what came then does not show")
+            return
+
+
+def _late(silent: float, one: Read, pace: Pace) -> Iterator[Told]:
     said = f"{_quoted(one, pace.last.line)} was written {silent:.0f} s before somebody looked at the clock"
     usual = f"{pace.pause_s:.0f} s are usual"
-    if _says_more_after(one, pace):
-        return
     if 0 <= silent <= LATELY * pace.pause_s:
-        state = "slow" if (pace.seconds_each or 0.0) >= SLOW_EACH_S else "healthy"
-        yield Told(state, 0.7, f"it gets on: {said}; {usual}")
+        yield Told(_moves(pace), 0.7, f"it gets on: {said}; {usual}")
     elif silent >= max(SILENT * pace.pause_s, SILENT_S) and not _may_be_a_zone(silent, LATELY * pace.pause_s):
         yield Told("hung", 0.6, f"its log has fallen silent: {said}; {usual}")
+
+
+def _moves(pace: Pace) -> VerdictState:
+    """What somebody who waits for it calls its pace."""
+    is_slow = pace.last.is_data_work or (pace.seconds_each or 0.0) >= SLOW_STEP_S
+    return "slow" if is_slow else "healthy"
 
 
 def _says_more_after(one: Read, pace: Pace) -> bool:

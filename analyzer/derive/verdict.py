@@ -12,6 +12,7 @@ from flatline.bundle.facts import Process, Strength, Thread
 from ..findings import Verdict, VerdictState
 from ..names import process_named, thread_named
 from .chains import Path, subject, tell
+from .looks import Told
 from .marks import last_marks
 from .outlook import Outlook, outlook_of
 from .scene import Scene, has_ended, innermost_user, place
@@ -61,6 +62,8 @@ class Judged:
     chosen: Opinion | None = None
     own: tuple[Opinion, ...] = ()
     """Of the chains that are about what was asked."""
+    seen: Told | None = None
+    """What texts tell of the job, where that is too little for a verdict unless nothing else tells anything."""
 
 
 def judge(scene: Scene, paths: Sequence[Path], roots: Sequence[Thread]) -> Judged:

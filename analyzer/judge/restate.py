@@ -46,7 +46,7 @@ def restated(verdict: Verdict, outcome: Fired, title: str) -> Verdict:
 
 def implied(verdict: Verdict, findings: Sequence[Finding], causes: Mapping[str, Cause], seen: Told | None) -> Verdict:
     """The verdict; where that says less, what follows from the cause that is named first, or else, where nothing says
-    how the job is, from where its threads were `seen` to stand.
+    how the job is, from where its threads were `seen` to stand, or that its log gets on and nothing is wrong.
 
     For texts that somebody has pasted: a stack in a mutex shows no time, and a cause says what becomes of it.
     """
@@ -55,7 +55,7 @@ def implied(verdict: Verdict, findings: Sequence[Finding], causes: Mapping[str, 
     if named is not None and leaves is not None and _says_less(verdict, leaves):
         sure = round(min(named.confidence, IMPLIED_AT_MOST), 2)
         return _changed(verdict, leaves, sure, f"that follows from the cause: {named.title}")
-    if verdict.state == "unknown" and seen is not None:
+    if verdict.state == "unknown" and seen is not None and (named is None or seen.state == "hung"):
         return _changed(verdict, seen.state, seen.confidence, seen.because)
     return verdict
 

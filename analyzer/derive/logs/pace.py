@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from ...parsers.interface import Line
 from .progress import Progress
 from .reading import LogText
 
@@ -18,8 +19,15 @@ MAX_STATES = 1000
 """Of a counter that are looked at; many ranks may tell of each step."""
 MAX_BEFORE_TIME = 60
 """Characters of a line within which it says when it was written."""
-_WRITTEN = re.compile(r"\b(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)\b")
+_WRITTEN = re.compile(
+    r"\b(?:(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)|(?P<name>[A-Z][a-z]{2}) {1,2}(?P<of_month>\d{1,2})"
+    r"|(?P<either>\d\d)/(?P<other>\d\d)(?:/\d{4})?)[ T,]{1,2}(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)\b"
+)
+"""``2025-04-11 02:11:09``, ``Apr 11 02:11:09``, and ``04/11 02:11:09``, of which nobody knows which is the month."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_NO_YEAR = 1904
+"""Has every day that a year may have."""
+_START = datetime(_NO_YEAR, 1, 1)
 _CLOCK = re.compile(
     r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? (?:(?P<day>\d{1,2}) )?(?P<month>[A-Z][a-z]{2})(?: +(?P<day_after>\d{1,2}))?"
     r"(?: (?P<year>\d{4}))? (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?: (?P<half>[AP]M))?(?: [A-Z+-]\w{1,5})?"
@@ -30,36 +38,51 @@ _CLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Pace:
-    """How a counter advanced in the last lines that say when they were written."""
+    """How a counter or a bar advanced in the last lines that tell the time."""
 
     last: Progress
-    at: datetime
-    """When it had come there."""
+    at: datetime | None
+    """When it had come there; None where only a bar's own clock tells, or the date may be another."""
     pause_s: float
     """The longest time from one of these lines to the next."""
     seconds_each: float | None
     """Per step; None of epochs, which take as long as there are data."""
 
+    def silent_s(self, looked: datetime) -> float | None:
+        """How long it had been there when somebody looked."""
+        if self.at is None:
+            return None
+        at = self.at.replace(year=looked.year) if self.at.year == _NO_YEAR else self.at
+        return (looked - at).total_seconds()
+
 
 def pace_of(progress: Iterable[Progress]) -> Pace | None:
     """Of the counter that a log counts last; None where it does not tell its pace."""
-    states = [(state, when) for state in progress if not state.is_bar and (when := written_at(state)) is not None]
+    states = [(state, when) for state in progress if (when := _seconds(state)) is not None]
     if not states:
         return None
     last = states[-1][0]
-    steps = _advances([one for one in states if one[0].label == last.label])
-    pauses = [(later - before).total_seconds() for (_, before), (_, later) in pairwise(steps)]
-    counted = steps[-1][0].done - steps[0][0].done
+    steps = _advances([one for one in states if (one[0].label, one[0].is_bar) == (last.label, last.is_bar)])
+    pauses = [later - before for (_, before), (_, later) in pairwise(steps)]
+    counted = last.done - steps[0][0].done
     if len(steps) < STEPS or min(pauses) <= 0 or not counted:
         return None
-    each = sum(pauses) / counted
-    return Pace(last, steps[-1][1], max(pauses), None if last.label == "epoch" else each)
+    each = None if last.label == "epoch" else sum(pauses) / counted
+    return Pace(last, None if last.is_bar else _written(steps[-1][0].line, surely=True), max(pauses), each)
 
 
-def _advances(states: Sequence[tuple[Progress, datetime]]) -> list[tuple[Progress, datetime]]:
+def _seconds(state: Progress) -> float | None:
+    """When it had come there, by a clock that only its own states share."""
+    if state.is_bar:
+        return state.elapsed_s
+    written = _written(state.line)
+    return (written - _START).total_seconds() if written is not None else None
+
+
+def _advances(states: Sequence[tuple[Progress, float]]) -> list[tuple[Progress, float]]:
     """The last ones, each beyond the one before; where several ranks tell of one, the first. Parts of an epoch are
     rounded: two that look the same are two."""
-    steps: list[tuple[Progress, datetime]] = []
+    steps: list[tuple[Progress, float]] = []
     for state in reversed(states[-MAX_STATES:]):
         if steps and state[0].done > steps[0][0].done:
             break
@@ -70,10 +93,17 @@ def _advances(states: Sequence[tuple[Progress, datetime]]) -> list[tuple[Progres
     return steps[-MAX_STEPS:]
 
 
-def written_at(state: Progress) -> datetime | None:
-    """When that line was written, if it says so."""
-    found = _WRITTEN.search(state.line.shown[:MAX_BEFORE_TIME])
-    return _datetime(*found.groups()) if found else None
+def _written(line: Line, *, surely: bool = False) -> datetime | None:
+    """When that line was written, if it says so, and on which day (`surely`)."""
+    found = _WRITTEN.search(line.shown[:MAX_BEFORE_TIME])
+    if found is None or (surely and found["either"]):
+        return None
+    time = (found["h"], found["m"], found["s"])
+    if found["name"]:
+        return _datetime(_NO_YEAR, _month(found["name"]), found["of_month"], *time)
+    if found["either"]:
+        return _datetime(_NO_YEAR, 1, 1, *time)
+    return _datetime(found["year"], found["month"], found["day"], *time)
 
 
 def looked_at(texts: Iterable[LogText]) -> datetime | None:
@@ -84,10 +114,15 @@ def looked_at(texts: Iterable[LogText]) -> datetime | None:
 
 def _clock(found: re.Match[str]) -> datetime | None:
     year, day = found["year"] or found["year_after"], found["day"] or found["day_after"]
-    if not year or not day or found["month"] not in _MONTHS:
+    if not year or not day:
         return None
     hour = int(found["h"]) % 12 + 12 * (found["half"] == "PM") if found["half"] else int(found["h"])
-    return _datetime(year, _MONTHS.index(found["month"]) + 1, day, hour, found["m"], found["s"])
+    return _datetime(year, _month(found["month"]), day, hour, found["m"], found["s"])
+
+
+def _month(name: str) -> int:
+    """Its number; 0, which no date has, for any other word."""
+    return _MONTHS.index(name) + 1 if name in _MONTHS else 0
 
 
 def _datetime(*parts: str | int) -> datetime | None:

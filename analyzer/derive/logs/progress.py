@@ -34,7 +34,7 @@ _STEP = re.compile(
 """Also ``{'loss': 0.8815, 'epoch': 1.37}``, with what is done of an epoch."""
 _BYTES = re.compile(r"(?i)^\d[\d,.]*[kMGT]i?B?$|B/s")
 _DATA_WORK = re.compile(
-    r"(?i)token|\bscan|map\b|\bmap|preproc|process|filter|cach|packing|encod|load|examples|docs|files|shard|group|split|generat"
+    r"(?i)token|\bscan|map\b|\bmap|preproc|process|filter|cach|packing|encod|load|examples|docs|files|shard|group|split|generat|dedup"
 )
 _SCALE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _UNKNOWN = "?"

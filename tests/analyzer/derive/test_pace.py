@@ -71,6 +71,20 @@ def test_without_a_clock_nobody_knows_what_came_after_the_last_step(tmp_path: Pa
     assert state_of(tmp_path, steps(10, 13, 16)) == "unknown"
 
 
+def test_months_without_a_year_and_days_that_may_be_months(tmp_path: Path) -> None:
+    month = steps(10, 13, 16).replace("2025-04-11", "Apr 11")
+    assert state_of(tmp_path, month, clock("09:18:30")) == "healthy"
+    assert state_of(tmp_path, month, clock("13:37:00")) == "hung"
+    assert state_of(tmp_path, steps(10, 13, 16).replace("2025-04-11", "11/04"), clock("13:37:00")) == "unknown"
+
+
+def test_a_bar_has_a_clock_of_its_own() -> None:
+    bars = [f"  3%|▎         | {n}/400 [0{n}:10<6:31:04, 57.70s/it]" for n in (6, 7, 8)]
+    pace = pace_of(state for n, line in enumerate(bars) for state in progress_of(clean(n, line)))
+    assert pace is not None
+    assert (pace.at, pace.pause_s, pace.seconds_each) == (None, 60.0, 60.0)
+
+
 def test_the_rank_that_got_on_last_tells(tmp_path: Path) -> None:
     assert state_of(tmp_path, steps(10, 13, 16, hour=6), steps(10, 13, 16), clock("09:18:30")) == "healthy"
 

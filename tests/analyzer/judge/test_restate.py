@@ -195,6 +195,30 @@ def test_a_cause_says_more_than_that_an_error_was_reported(tmp_path):
         assert analyze(case).verdict.state == "hung"
 
 
+BAR = "  3%|▎         | {n}/400 [0{n}:10<6:31:04, 57.70s/it]\n"
+STEPS = "".join(BAR.format(n=n) for n in (6, 7, 8))
+TIMES = "".join(f"2025-04-11 02:{n}:09 step {n}0 loss 0.4\n" for n in (11, 14, 17))
+
+
+@pytest.mark.parametrize("log", [STEPS, TIMES], ids=["a bar", "steps that tell the time"])
+def test_a_log_that_gets_on_up_to_its_end_is_weakly_healthy_where_nothing_else_is_told(tmp_path, log):
+    (tmp_path / "log.txt").write_text(log)
+    with open_case([tmp_path / "log.txt"]) as case:
+        told = analyze(case)
+    assert (told.verdict.state, told.diagnosis) == ("healthy", None)
+    assert told.verdict.confidence < 0.4
+    assert told.ask  # as nobody knows what came then
+    (tmp_path / "stacks.txt").write_text(IN_A_CALL)
+    with open_case([tmp_path]) as case:
+        assert analyze(case).verdict.state == "hung"
+
+
+def test_steps_without_a_time_tell_nothing(tmp_path):
+    (tmp_path / "log.txt").write_text("step 1 loss 0.4\nstep 2 loss 0.4\nstep 3 loss 0.4\n")
+    with open_case([tmp_path / "log.txt"]) as case:
+        assert analyze(case).verdict.state == "unknown"
+
+
 TASK_FAILED = """\
 2025-04-11 02:11:09,120 ERROR asyncio Task exception was never retrieved
 future: <Task finished name='Task-9' coro=<fill() done, defined at /job/feed.py:12> exception=KeyError('text')>
