@@ -51,6 +51,7 @@ def _sign(kind: SignKind, what: str, *patterns: str) -> SignPattern:
 
 
 WATCHDOG_ENDED = "its watchdog has ended it"
+INTERRUPTS_ITSELF = "OpenBLAS could not start its threads, and interrupts the program"
 
 SIGNS: tuple[SignPattern, ...] = (
     # --- ended from outside ---
@@ -203,6 +204,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"abruptly (?:died|terminated)|terminated abruptly",
         r"(?i)\b(?:worker|actor|process|task)\b.{0,40}\b(?:died|crashed) (?:unexpectedly|with)",
     ),
+    _sign("ended", INTERRUPTS_ITSELF, r"blas_thread_init: pthread_create failed"),
     _sign(
         "ended",
         "a process ended with an error",

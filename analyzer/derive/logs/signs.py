@@ -13,7 +13,19 @@ from flatline.bundle.facts import LoggedError
 from ...parsers.interface import Line
 from .progress import Progress, progress_of
 from .reading import LogText
-from .sign_table import GLOG, KERNEL, OF_A_PART, OF_AN_ERROR, PROMPT, SIGNS, TELLING, WARNS, SignKind, SignPattern
+from .sign_table import (
+    GLOG,
+    INTERRUPTS_ITSELF,
+    KERNEL,
+    OF_A_PART,
+    OF_AN_ERROR,
+    PROMPT,
+    SIGNS,
+    TELLING,
+    WARNS,
+    SignKind,
+    SignPattern,
+)
 
 _CALL = re.compile(
     r'^\s*File "(?P<file>[^"]{1,1000})", line \d+, in (?P<function>\S+)|^(?P<cell>/\S{1,1000}) in (?P<called>\w+)\('
@@ -115,12 +127,13 @@ def read(text: LogText, errors: Iterable[LoggedError] = ()) -> Read:
     known = {error.line: error for error in errors if error.line is not None}
     signs, progress, ordinary = [], [], []
     silent: set[str] = set()
-    parts = _Parts()
+    parts, by_itself = _Parts(), False
     for index, line in enumerate(text.lines):
         found = _sign_of(line.text[-MAX_SEARCHED:], silent)
         found = _as_parsed(found, line.text, known.get(line.number))
-        if parts.owns(line.text, found):
+        if parts.owns(line.text, found) or (found is not None and found.kind == "interrupted" and by_itself):
             continue
+        by_itself = by_itself or (found is not None and found.what == INTERRUPTS_ITSELF)
         progress += [(index, state) for state in progress_of(line) if state.is_bar or _may_count(line, found)]
         if found is not None:
             signs.append(Sign(found.kind, found.what, line, index))

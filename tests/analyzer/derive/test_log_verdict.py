@@ -60,6 +60,7 @@ CRASHED = {
     "torchrun's table": stepping(1, 4) + ELASTIC.format(code=-9),
     "memory of the device, and a bar redrawn at the end": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\nsteps:   0%|          | 0/50 [00:03<?, ?it/s]\n",
     "a call of NCCL that failed": "n1:70:99 [0] misc/socket.cc:483 NCCL WARN socketStartConnect: Connect to 198.51.100.7<4100> failed : Software caused connection abort\n",
+    "OpenBLAS interrupts the program itself": "OpenBLAS blas_thread_init: pthread_create failed for thread 9 of 64: Resource temporarily unavailable\n" + TRACEBACK.format(code="import numpy", error="KeyboardInterrupt"),
     "a signal of any name": stepping(1, 3) + "Illegal instruction (core dumped)\n",
     "the word of an editor": stepping(1, 3) + "\nProcess finished with exit code -1073741819 (0xC0000005)\n",
     "JAX's service": "E0411 02:11:09.110000 70 client.h:80] Terminating process because the JAX distributed service detected fatal errors.\n",
