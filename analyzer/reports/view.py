@@ -9,7 +9,7 @@ from itertools import groupby, islice
 
 from flatline.bundle.facts import LOCALS_SAMPLE, Frame, Log, Thread
 
-from ..case import Case, lines_of
+from ..case import Case, OpenedBundle, lines_of
 from ..findings import Evidence, Finding, Report, ReportChain
 from ..merge import newest_sample
 from ..names import process_named, process_of_id, thread_named
@@ -249,7 +249,9 @@ def log_tail(case: Case, logs: Sequence[Log]) -> LogTail:
     about = [listed(list(dict.fromkeys(filter(None, map(_stream, logs)))), 4)]
     about.append(f"{log.size:,} bytes" if log.size is not None else "")
     if log.last_write_age_s is not None:
-        about.append(f"last written {log.last_write_age_s:,.0f} s before collecting")
+        about.append(f"last written {log.last_write_age_s:,.0f} s before it was read")
+    if added := _written_later(case, log):
+        about.append(f"{added:,} bytes more came while it was watched, and are not here")
     if log.ends_with_newline is False:
         about.append("the last line is unfinished")
     return LogTail(
@@ -258,6 +260,19 @@ def log_tail(case: Case, logs: Sequence[Log]) -> LogTail:
         lines=tuple(line for text in kept for line in visible_lines(text)),
         first_line=(log.text_first or 1) + len(lines) - len(kept),
     )
+
+
+def _written_later(case: Case, log: Log) -> int:
+    """By how many bytes it had outgrown its text at the last look at its size: the text is taken first."""
+    bundle, rows = _bundle_of(case, log.artefact), case.store.rows("log_samples")
+    own = (row for row in rows if row.path == log.path and _bundle_of(case, row.artefact) is bundle)
+    last = max(((row.mono_ns, row.size) for row in own if row.size is not None), default=None)
+    return max(0, last[1] - log.size) if last and log.size is not None else 0
+
+
+def _bundle_of(case: Case, artefact: str) -> OpenedBundle | None:
+    found = case.locate(artefact)
+    return found[0] if found else None
 
 
 def _stream(log: Log) -> str:

@@ -25,6 +25,7 @@ from flatline.analyzer.findings import (
 from flatline.analyzer.intake.opening import open_case
 from flatline.analyzer.judge.pack import load_rulebook
 from flatline.analyzer.reports import render
+from flatline.analyzer.reports.view import log_tails
 from flatline.analyzer.reports.visible import visible
 
 from flatline.bundle.writer import BundleWriter
@@ -272,3 +273,18 @@ def test_of_a_log_too_long_to_be_read_again_the_cited_place_still_shows(tmp_path
 @pytest.mark.parametrize(("name", "says"), [("text", "the rule: disk-full. "), ("md", "The rule: disk-full. "), ("html", "rule: disk-full")])
 def test_a_report_names_the_rule_that_can_be_explained(name: str, says: str, tmp_path: Path) -> None:
     assert says in full_disk(tmp_path, f"{FULL}\n", name)
+
+
+def test_what_came_after_a_log_was_read_is_said_beside_its_text(tmp_path: Path) -> None:
+    text = b"retry 1\nretry 2\n"
+    log = {"stream": "stdout", "kind": "file", "path": "/job/train.log", "text": "logs/01-train.txt", "size": len(text), "last_write_age_s": 6.7}
+    sizes = [{"path": path, "sample": n, "mono_ns": n, "size": size} for path, given in (("/job/train.log", (16, 24)), ("/job/b", (9, 99))) for n, size in enumerate(given)]
+    writer = BundleWriter(tmp_path / "job.flatline.zip")
+    writer.add("bundle.json", b'{"format":"flatline-bundle","format_version":"1.0"}')
+    writer.add("facts/all.json", json.dumps({"schema": "flatline/all/1", "tables": {"logs": [log], "log_samples": sizes}}).encode())
+    writer.add("logs/01-train.txt", text)
+    bundle = writer.publish(lambda files: [("manifest.json", b'{"format":"flatline-bundle","format_version":"1.0"}')])
+    writer.finish()
+    case = open_bundles([bundle])
+    (tail,) = log_tails(case)
+    assert tail.about.endswith("last written 7 s before it was read, 8 bytes more came while it was watched, and are not here")
