@@ -70,13 +70,16 @@ def lower(first: Word, second: Word) -> Word:
     return min(first, second, key=TOP_OF.__getitem__)
 
 
-def highest_word(*, proven: bool, decisive: bool, strong: bool, facts: int, settled: bool) -> Word:
+def highest_word(
+    *, proven: bool, decisive: bool, strong: bool, facts: int, settled: bool, refuted: bool = False
+) -> Word:
     """What may be said at most.
 
     `facts` counts independent kinds of evidence: one alone names no cause, unless it is decisive. "Very likely" needs a
     proven wait or a decisive item, and something strong. `settled` is False for a rule nobody has seen fire for real.
+    `refuted`: something decisive speaks against it, which no heap of evidence makes up for.
     """
-    if not settled or (facts < 2 and not decisive):
+    if not settled or refuted or (facts < 2 and not decisive):
         return "possible"
     return "very likely" if decisive or (proven and strong) else "likely"
 

@@ -225,8 +225,11 @@ def settle(fired: Sequence[Fired]) -> list[Fired]:
 
 def _is_refuted(outcome: Fired) -> bool:
     """Whether what speaks against it leaves so little that to name it would only mislead."""
-    decisive = any(item.weight == "decisive" for item in outcome.best.against)
-    return decisive and outcome.p < rank.REFUTED_BELOW
+    return _is_contradicted(outcome.best) and outcome.p < rank.REFUTED_BELOW
+
+
+def _is_contradicted(witness: Witness) -> bool:
+    return any(item.weight == "decisive" for item in witness.against)
 
 
 def _is_doubtful_beside(cause: Fired, symptom: Fired) -> bool:
@@ -251,6 +254,7 @@ def _scored(outcome: Fired, symptoms: int) -> Fired:
         strong="strong" in best.weights,
         facts=best.facts,
         settled=outcome.rule.model.status == "stable",
+        refuted=_is_contradicted(best),
     )
     highest = rank.lower(word, outcome.rule.model.at_most or word)
     z = rank.log_odds(best.support, best.against, symptoms)

@@ -50,6 +50,7 @@ def test_a_strong_and_a_medium_item_are_enough_for_likely():
         ({"facts": 1, "decisive": True}, "very likely"),
         ({"proven": True}, "very likely"),
         ({"proven": True, "strong": False}, "likely"),
+        ({"decisive": True, "proven": True, "refuted": True}, "possible"),
     ],
 )
 def test_the_highest_word_depends_on_the_kind_of_evidence(known, word):

@@ -50,6 +50,15 @@ def test_what_is_refuted_is_not_shown_at_all(pack, judged):
     assert list(judged({"threads": THREADS})) == ["doubted"]
 
 
+def test_no_heap_of_evidence_makes_up_for_what_is_decisive_against_it(pack, judged):
+    heap = FIRES + "supports: [{weight: decisive, group: c, find: threads, where: {state: D}}]\n"
+    pack("sure", heap)
+    against = "contradicts: [{weight: decisive, group: d, find: threads, where: {liveness: frozen}}]\n"
+    pack("contradicted", heap + against)
+    fired = judged({"threads": THREADS})
+    assert fired["sure"].p >= 0.9 > 0.7 > fired["contradicted"].p
+
+
 def test_a_superseded_rule_is_hidden(pack, judged):
     pack("precise", FIRES + "supersedes: [vague]\n")
     pack("vague", FIRES)
