@@ -23,7 +23,7 @@ _WITHOUT = r"""(?:\|\s*e?grep\s+-v\s+['"]?[^|;'"]{1,60}['"]?\s*){0,3}"""
 _ASKS = re.compile(
     rf"(?P<tool>pgrep|pidof)\s+{_NAME % 'name'}$|ps\s[^|;]{{0,100}}{_WITHOUT}\|\s*e?grep\s+{_NAME % 'part'}{_WITHOUT}$"
 )
-_BARE_PROMPT = re.compile(r"[^\s].{0,80}[$#%❯]$|[$#%❯]$")
+_BARE_PROMPT = re.compile(r"(?:\S{0,80}[@:~\])]\S{0,80} ?)?[$#%❯]$")
 _OWN_ROW = re.compile(r".{0,200}\s\d{1,9}\s.{0,200}\b(?:e?grep)\s+\S")
 """What ps shows of the grep behind it."""
 _REFUSED = re.compile(

@@ -30,6 +30,7 @@ def test_nobody_is_found(text: str):
     "$ ps aux | grep train.py\n" + PS.format("python train.py") + PS.format("grep train.py"),
     "$ grep loss train.log\n$ ls\n",
     "$ pgrep -af train.py || echo none\n$ ls\n",
+    "$ pgrep -af train.py\n4711 python train.py --limit 50%\n",
 ])  # fmt: skip
 def test_somebody_is_found_or_it_does_not_show(text: str):
     assert told(text) == []
