@@ -15,7 +15,8 @@ from ..case import Case, FactStore, OpenedBundle
 from ..merge import merge_rows
 from ..parsers.interface import Line
 from .blocks import LOG, PROSE, Block, cut
-from .cleaning import clean
+from .cleaning import line_of, plain
+from .envelopes import NONE, envelope_of
 from .log_writers import ends, log_of
 from .numbering import numbered
 from .owners import Owners
@@ -25,6 +26,7 @@ from .speakers import Speaker, speaker_of_heading, speaker_of_name
 from .surroundings import united
 from .tasks import placed
 from .tickets import parts
+from .wrapped import rejoined, width_of
 
 MAX_ASKED = 20_000
 """Lines of logs, of all inputs, of which it is asked whose they are."""
@@ -106,10 +108,17 @@ class _Desk:
         named = speaker_of_name(source.name)
         told: Speaker | None = None
         for part in parts(kept.lines):
-            lines = [clean(part.first + i + 1, text) for i, text in enumerate(part.lines)]
+            texts = [plain(text) for text in part.lines]
+            envelope = NONE if part.is_prose else envelope_of(texts)
+            lines = [line_of(part.first + i + 1, text, envelope) for i, text in enumerate(texts)]
             for i, line in enumerate(lines):
                 shown[part.first + i] = line.shown
             blocks = cut(lines, rest=PROSE if part.is_prose else LOG)
+            width = width_of([line.shown for line in lines])
+            for block in blocks:
+                if width and block.kind == LOG:
+                    whole = rejoined([line.shown for line in lines[block.first : block.end]], width)
+                    shown[part.first + block.first : part.first + block.end] = whole
             for block in blocks:
                 above = lines[max(0, block.first - 1) : block.first]
                 self._block(source, lines, block, named or speaker_of_heading(above) or told)

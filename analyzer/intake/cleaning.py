@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from html import unescape
 from typing import Any
 
 from ..parsers.interface import Line
+from .envelopes import NONE, Envelope
 
 MAX_LINE = 64 * 1024
 MAX_JSON = 8 * 1024**2
@@ -19,13 +21,17 @@ _DUMP = re.compile(
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|nbsp|#39|#x27|#34);")
 _QUOTE = re.compile(r"(?:&gt;|>) ?")
 _CRI = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.]*(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP] ")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?= |$|\t)")
 _PREFIXES = (
     re.compile(r"\[rank(?P<rank>\d{1,6})\]: ?"),
     re.compile(r"\[default(?P<rank>\d{1,6})\]: ?"),
-    re.compile(r"\[\d{1,6},(?P<rank>\d{1,6})\](?:\[[\w.:-]{1,64}\])?<(?:std(?:out|err)|stddiag)>: ?"),
+    re.compile(
+        r"\[\d{1,6},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]{1,64})?\](?:\[[\w.:-]{1,64}\])?"
+        r"<(?:std(?:out|err)|stddiag)>: ?"
+    ),
     re.compile(r"(?P<rank>\d{1,5}): (?=\S| )"),
     re.compile(r"\((?P<who>[\w.<>()\[\]-]{1,80}) (?:rank=\d+ )?pid=(?P<pid>\d{1,9})(?:, ip=[\d.a-fA-F:]{1,45})?\) ?"),
     re.compile(r"\((?:gdb|lldb)\) ?"),
@@ -42,13 +48,24 @@ def cleaned(raw: Iterable[str], first: int = 1) -> Iterator[Line]:
 
 
 def clean(number: int, raw: str) -> Line:
-    """One line as it was before it was coloured, quoted, wrapped by a log driver and prefixed."""
+    """One line, of which the others are not known."""
+    return line_of(number, plain(raw))
+
+
+def plain(raw: str) -> str:
+    """What was written, as characters: without colours, marks of quotation and what HTML makes of signs and spaces."""
     text = raw if len(raw) <= MAX_LINE else raw[: MAX_JSON if _DUMP.match(raw) else MAX_LINE]
-    text = text.rstrip("\r\n").replace("\0", "")
+    text = text.rstrip("\r\n").replace("\0", "").replace("\xa0", " ")
     if "\x1b" in text or "\x9b" in text:
         text = _ESCAPES.sub("", text)
-    text, time = _unwrapped(_unquoted(text))
-    shown, text = _states(text)
+    return _ENTITY.sub(lambda found: unescape(found[0]), _unquoted(text)) if "&" in text else _unquoted(text)
+
+
+def line_of(number: int, text: str, envelope: Envelope = NONE) -> Line:
+    """A plain line as it was before a log driver and a launcher put something around it."""
+    text, time = _unwrapped(text)
+    text, shown, stamped = envelope.opened(text)
+    shown, text = _states(shown)[0], _states(text)[1]
     rank = pid = None
     for _ in range(_MAX_PREFIXES):
         found = next((m for pattern in _PREFIXES if (m := pattern.match(text))), None)
@@ -59,7 +76,7 @@ def clean(number: int, raw: str) -> Line:
         pid = int(groups["pid"]) if groups.get("pid") else pid
         text = text[found.end() :]
     stamp = _TIME.match(text)
-    return Line(number, text, shown, rank, time or (stamp[1] if stamp else None), pid)
+    return Line(number, text, shown, rank, time or stamped or (stamp[1] if stamp else None), pid)
 
 
 def _unquoted(text: str) -> str:
