@@ -17,9 +17,10 @@ from pydantic import TypeAdapter
 
 from flatline.bundle import facts
 
+from .judge.compiling import Weighed
 from .judge.describe import branches, head
 from .judge.fields import VIRTUAL
-from .judge.pack import LoadedRule, Rulebook, Weighed, load_rulebook
+from .judge.pack import LoadedRule, Rulebook, load_rulebook
 from .judge.reach import tables_of
 from .schemas import described
 

@@ -271,7 +271,7 @@ def parse_model(model: type[Any], document: Document) -> Any | list[Problem]:
 
 
 def _located(document: Document, fault: Any) -> Problem:
-    path, name = _path_in_document(document.data, fault["loc"])
+    path, name = path_in_document(document.data, fault["loc"])
     message = fault["msg"]
     if fault["type"] == "missing":
         return document.problem(path, f"{name}: is missing")
@@ -280,7 +280,7 @@ def _located(document: Document, fault: Any) -> Problem:
     return document.problem(path, f"{'.'.join(map(str, path)) or 'document'}: {message}")
 
 
-def _path_in_document(document: Any, loc: tuple[str | int, ...]) -> tuple[tuple[str | int, ...], str]:
+def path_in_document(document: Any, loc: tuple[str | int, ...]) -> tuple[tuple[str | int, ...], str]:
     """pydantic's path without the names of union members, which the file does not have; and the last name in it."""
     data: Any = document
     path: list[str | int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -13,15 +14,19 @@ from ..scan.needed import shortest_needed
 from . import rank
 from .cases import load_cases
 from .counts import OPERATORS
-from .fields import COUNT_TABLE, LOG_TABLE, allowed_values, has_field
+from .fields import COUNT_TABLE, LOG_FIELDS, LOG_TABLE, allowed_values, has_field
 from .language import AllOf, AnyOf, Find, Nothing, Operators, PackInfo, Rule, Translation, parse_model
 from .pack import PACK_FILE, LoadedRule, Pack, Rulebook, read_file
 from .patterns import MIN_LITERAL_BYTES
 from .phrases import PHRASES
 from .reach import one_kind, unreached
+from .readable import UNREAD
 from .texts import broken_braces, slots
 from .yaml_source import Document, Path, Problem
 
+_KNOWN = frozenset({*TABLES, LOG_TABLE, COUNT_TABLE})
+_GROUP = re.compile(r"\(\?P?<([A-Za-z_]\w*)>")
+_UNIT_TWICE = re.compile(r"(\{[\w.]+_s(?:\|[^{}]*)?\}) (?:(?:s|sec|secs|seconds)\b|秒)")
 STABLE_FLOOR = 2.2
 """A stable rule must be able to reach these log-odds, else it can never be said to be likely."""
 BUILT_IN = "built-in "
@@ -39,7 +44,7 @@ class Linted:
 def lint(book: Rulebook) -> Linted:
     """Every rule of every pack, and the rules against each other."""
     errors, warnings = [*book.problems], []
-    known = {rule.id for rule in book.rules}
+    known = {rule.id for rule in (*book.rules, *book.drafts, *book.refused)}
     for rule in (*book.rules, *book.drafts):
         errors += rule.unwritten
         errors += chain.from_iterable(check(rule) for check in _CHECKS)
@@ -47,6 +52,11 @@ def lint(book: Rulebook) -> Linted:
         errors += one_kind(rule)
         load_cases(rule, errors)
         warnings += _advice(rule)
+    for rule in book.refused:
+        errors += rule.unwritten
+        errors += chain.from_iterable(check(rule) for check in _OF_ANY)
+        errors += _unknown_rules(rule, known)
+        load_cases(rule, errors)
     errors += chain.from_iterable(map(_bad_shared_patterns, book.packs))
     errors += unreached(book)
     return Linted(sorted(set(errors)), sorted(set(warnings)))
@@ -71,6 +81,19 @@ class _Names:
     def __init__(self, rule: LoadedRule) -> None:
         self._rule = rule
         self.required: dict[str, str] = {}
+        self.may_bind_more = False
+        """A condition that nobody understands may bind any name."""
+        self._groups_of: dict[str, set[str] | None] = {}
+        """Of a variable that is a line of a log: the named groups of its patterns; None: any may be there."""
+        self._groups = {pattern.name: set(_GROUP.findall(pattern.pattern)) for pattern in rule.patterns}
+
+    def has_field(self, name: str, table: str, field: str) -> bool:
+        """Whether what a variable is bound to can have a field."""
+        return _has_field(table, field, self._groups_of.get(name))
+
+    def is_bound(self, name: str, names: Mapping[str, str]) -> bool:
+        """Whether a variable is bound, as far as anybody can tell."""
+        return name in names or self.may_bind_more
 
     def _problem(self, path: Path, message: str) -> Problem:
         return self._rule.document.problem(path, message)
@@ -99,23 +122,27 @@ class _Names:
     def _search(self, model: Find | Nothing, path: Path, names: dict[str, str]) -> Iterator[Problem]:
         key = "none" if isinstance(model, Nothing) else "find"
         table = model.none if isinstance(model, Nothing) else model.find
-        if table != LOG_TABLE and table not in TABLES:
-            yield self._problem((*path, key), f"there is no table {table!r}")
-            return
-        if (model.stack or model.innermost) and table != "threads":
+        if table not in _KNOWN:
+            self.may_bind_more = self.may_bind_more or table == UNREAD
+            if table != UNREAD:
+                yield self._problem((*path, key), f"there is no table {table!r}")
+        elif (model.stack or model.innermost) and table != "threads":
             yield self._problem(path, "only threads have a stack")
         if table == LOG_TABLE and "pattern" not in model.where:
             yield self._problem(path, "find: log needs a pattern in its where")
         inner = dict(names)
+        groups = self._groups.get(str(model.where.get("pattern"))) if table == LOG_TABLE else None
         yield from self._order(table, model, path, names)
         counted = model.count if isinstance(model, Find) else None
         if isinstance(model, Find) and model.as_:
             inner[model.as_] = table
+            before = self._groups_of.get(model.as_, set())
+            self._groups_of[model.as_] = None if groups is None or before is None else before | groups
             if counted is None:
                 names[model.as_] = table
         if counted is not None:
-            yield from self._count(table, model, path, names)
-        yield from self._fields(table, model.where, (*path, "where"), inner)
+            yield from self._count(table, model, path, names, groups)
+        yield from self._fields(table, model.where, (*path, "where"), inner, groups)
         for number, nested in enumerate(model.with_):
             target = names if isinstance(model, Find) and counted is None else inner
             yield from self.check(nested, (*path, "with", number), target)
@@ -125,13 +152,15 @@ class _Names:
             name = getattr(model, key)
             if name is None:
                 continue
-            if table != LOG_TABLE:
+            if table != LOG_TABLE and table in _KNOWN:
                 yield self._problem((*path, key), f"only lines of a log are {key} another: find: log")
-            elif names.get(name) != LOG_TABLE:
+            elif names.get(name) != LOG_TABLE and not self.may_bind_more:
                 yield self._problem((*path, key), f"{name!r} is no line of a log that was bound before")
 
-    def _count(self, table: str, model: Any, path: Path, names: dict[str, str]) -> Iterator[Problem]:
-        if model.distinct is not None and not has_field(table, model.distinct):
+    def _count(
+        self, table: str, model: Any, path: Path, names: dict[str, str], groups: set[str] | None
+    ) -> Iterator[Problem]:
+        if model.distinct is not None and not _has_field(table, model.distinct, groups):
             yield self._problem((*path, "distinct"), f"{table} rows have no field {model.distinct!r}")
         for key in OPERATORS:
             limit = getattr(model.count, key)
@@ -140,9 +169,11 @@ class _Names:
         if model.count.as_:
             names[model.count.as_] = COUNT_TABLE
 
-    def _fields(self, table: str, where: Mapping[str, Any], path: Path, names: Mapping[str, str]) -> Iterator[Problem]:
+    def _fields(
+        self, table: str, where: Mapping[str, Any], path: Path, names: Mapping[str, str], groups: set[str] | None
+    ) -> Iterator[Problem]:
         for field, predicate in where.items():
-            if not has_field(table, field):
+            if not _has_field(table, field, groups):
                 yield self._problem((*path, field), f"{table} rows have no field {field!r}")
                 continue
             yield from self._words(table, field, predicate, (*path, field))
@@ -157,10 +188,18 @@ class _Names:
 
     def _reference(self, reference: str, path: Path, names: Mapping[str, str]) -> Iterator[Problem]:
         name, _, field = reference.partition(".")
-        if name not in names:
+        if not self.is_bound(name, names):
             yield self._problem(path, f"{name!r} is bound by no condition before this one")
-        elif not has_field(names[name], field):
+        elif name in names and not self.has_field(name, names[name], field):
             yield self._problem(path, f"{names[name]} rows have no field {field!r}")
+
+
+def _has_field(table: str, field: str, groups: set[str] | None) -> bool:
+    """Whether rows of a table can have a field; of a line of a log only with these named `groups`, when they are known.
+    Of a table that nobody knows: they may."""
+    if table == LOG_TABLE:
+        return groups is None or field in groups or field in LOG_FIELDS or has_field("logs", field)
+    return table not in _KNOWN or has_field(table, field)
 
 
 def _references(predicate: Any) -> Iterator[str]:
@@ -192,10 +231,17 @@ def _literals(predicate: Any) -> list[Any]:
 
 def _bad_patterns(rule: LoadedRule) -> Iterator[Problem]:
     used = set(_patterns_used(rule.model))
-    yield from _too_short(rule.document, rule.model.patterns)
+    yield from _short_patterns(rule)
     for name in rule.model.patterns:
         if name not in used:
             yield rule.document.problem(("patterns", name), f"pattern {name} is not used")
+
+
+def _short_patterns(rule: LoadedRule) -> Iterator[Problem]:
+    yield from _too_short(
+        rule.document,
+        {pattern.name: pattern.pattern for pattern in rule.patterns if pattern.name in rule.model.patterns},
+    )
 
 
 def _bad_shared_patterns(pack: Pack) -> Iterator[Problem]:
@@ -237,14 +283,18 @@ def _bad_texts(rule: LoadedRule) -> Iterator[Problem]:
     for path, text in _texts(rule.model):
         if broken_braces(text):
             yield rule.document.problem(path, "braces hold a bound variable and its field: {t.pid}")
+        for slot in _UNIT_TWICE.findall(text):
+            yield rule.document.problem(path, f'{slot} is written with its unit, as "2 s" or "5 min": no unit after it')
         for name, field, has_default in slots(text):
-            if name not in optional:
+            if not walker.is_bound(name, optional):
                 yield rule.document.problem(path, f"{{{name}.{field}}}: {name!r} is bound by no condition")
+            elif name not in optional:
+                continue
             elif name not in required and not has_default:
                 yield rule.document.problem(
                     path, f"{{{name}.{field}}}: only bound by what supports; say what to write without it: {{…|…}}"
                 )
-            elif field not in PHRASES.get(optional[name], {}) and not has_field(optional[name], field):
+            elif field not in PHRASES.get(optional[name], {}) and not walker.has_field(name, optional[name], field):
                 yield rule.document.problem(path, f"{optional[name]} rows have no field {field!r}")
 
 
@@ -298,6 +348,8 @@ def _half_translated(rule: LoadedRule) -> Iterator[Problem]:
         yield rule.document.problem(("zh", "fix"), f"zh has {len(zh.fix)} remedies, and the rule {len(rule.model.fix)}")
 
 
+_OF_ANY = (_unknown_tables, _short_patterns, _bad_texts)
+"""What can be said also of a rule that is not in order: they ask each part of it by itself."""
 _CHECKS = (_unknown_tables, _bad_patterns, _bad_texts, _bad_weights, _half_translated)
 
 

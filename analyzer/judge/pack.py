@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -22,10 +21,12 @@ from flatline.errors import RuleError
 
 from ..findings import Measured, VerdictState
 from . import language, measured, rank
-from .evaluate import Condition, Search, compile_condition, searches
-from .language import Identifier, Model, PackInfo, Rule, Text, Weight, parse_model, parse_rule
+from .compiling import Weighed, compile_parts, compile_patterns
+from .evaluate import searches
+from .language import Identifier, Model, PackInfo, Rule, Text, parse_model, parse_rule
 from .logs import LogPattern
-from .patterns import Compiled, PatternRefused, compile_pattern
+from .patterns import Compiled
+from .readable import readable
 from .yaml_source import MAX_BYTES, Document, Problem, YamlRefused, place_of, read_document
 
 PACK_FILE = "pack.yaml"
@@ -48,16 +49,6 @@ class Cause(Model):
 
 
 @dataclass(frozen=True, eq=False)
-class Weighed:
-    """A compiled condition of the first level."""
-
-    condition: Condition
-    group: str
-    weight: Weight | None
-    model: Any
-
-
-@dataclass(frozen=True, eq=False)
 class LoadedRule:
     """A rule, checked and compiled."""
 
@@ -72,6 +63,8 @@ class LoadedRule:
     """``built-in 0.1.0 (sha256 1a2b3c4d)``."""
     measured: Measured | None = None
     """How it did in labelled cases, as its pack's calibration says."""
+    in_order: bool = True
+    """Else it is what can be read of a rule that is not: for `lint`, and never asked."""
 
     @property
     def id(self) -> str:
@@ -112,6 +105,8 @@ class Pack:
     """Rules that are still to be written: never asked, and named in `problems`."""
     patterns: Mapping[str, LogPattern] = field(default_factory=dict)
     """What its rules may look for by name, besides their own."""
+    refused: tuple[LoadedRule, ...] = ()
+    """Rules that are left out, each for a fault that `problems` names: `lint` looks for more in them."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} (sha256 {self.sha256[:12]})"
@@ -139,6 +134,15 @@ class Rulebook:
     def drafts(self) -> list[LoadedRule]:
         return [rule for pack in self.packs for rule in pack.drafts]
 
+    @property
+    def refused(self) -> list[LoadedRule]:
+        return [rule for pack in self.packs for rule in pack.refused]
+
+    def faults(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Those that are the user's to mend: where other packs are loaded, what is wrong with our own rules is not."""
+        ours = [pack.root for pack in self.packs if pack.root == built_in_folder() and len(self.packs) > 1]
+        return [problem for problem in problems if not any(Path(problem.file).is_relative_to(root) for root in ours)]
+
     def patterns(self) -> list[tuple[str, Compiled]]:
         """What rules look for in all of a log, each once: as it is written, and compiled."""
         wanted = {p.pattern: p.compiled for rule in self.rules for p in rule.patterns if p.everywhere}
@@ -153,6 +157,8 @@ class Rulebook:
         for rule in (*self.rules, *self.drafts):
             if rule.id == rule_id:
                 return rule
+        if any(rule.id == rule_id for rule in self.refused):
+            raise RuleError(f"the rule {rule_id!r} is not in order, and left out", next_step="flatline rules lint")
         raise RuleError(f"there is no rule {rule_id!r}", next_step="flatline rules list")
 
     def rules_of(self, name: str) -> list[LoadedRule]:
@@ -206,6 +212,11 @@ def built_in_folder() -> Path:
     return Path(str(resources.files("flatline.rules")))
 
 
+def rule_files(folder: Path) -> list[Path]:
+    """The files of a pack that say something of its rules; none of a folder that is not there."""
+    return sorted(path for path in folder.rglob("*.yaml") if not path.name.endswith(TEST_SUFFIX))
+
+
 def load_pack(folder: Path, *, trusted: bool = False, shared: Mapping[str, LogPattern] | None = None) -> Pack:
     """Every rule below a folder. Raises RuleError when it is no folder, holds no rule or needs another engine.
 
@@ -213,17 +224,21 @@ def load_pack(folder: Path, *, trusted: bool = False, shared: Mapping[str, LogPa
     """
     if not folder.is_dir():
         raise RuleError(f"{folder} is no folder of rules", next_step="flatline rules list --rules DIR")
-    files = sorted(path for path in folder.rglob("*.yaml") if not path.name.endswith(TEST_SUFFIX))
+    files = rule_files(folder)
     if not files:
-        raise RuleError(f"there is no rule file below {folder}", why=("rule files end in .yaml",))
+        raise RuleError(
+            f"there is no rule file below {folder}",
+            why=("rule files end in .yaml",),
+            next_step=f"flatline rules new ID --cause CAUSE --rules {folder}",
+        )
     problems: list[Problem] = []
     info, own = _info(folder, problems, trusted=trusted)
     shared = {**(shared or {}), **own}
     pack = Pack(info.name, info.version, _sha256(folder, files), root=folder)
     special = {folder / PACK_FILE, folder / CAUSES_FILE}
     loaded = [load_rule(path, str(pack), problems, shared, trusted=trusted) for path in files if path not in special]
-    rules = [rule for rule in loaded if rule and not rule.unwritten]
-    drafts = [rule for rule in loaded if rule and rule.unwritten]
+    rules = [rule for rule in loaded if rule and rule.in_order and not rule.unwritten]
+    drafts = [rule for rule in loaded if rule and rule.in_order and rule.unwritten]
     problems += map(_draft, drafts)
     calibration = _calibration(folder, problems)
     return Pack(
@@ -237,6 +252,7 @@ def load_pack(folder: Path, *, trusted: bool = False, shared: Mapping[str, LogPa
         info.engine,
         tuple(drafts),
         shared,
+        tuple(rule for rule in loaded if rule and not rule.in_order),
     )
 
 
@@ -249,26 +265,26 @@ def _draft(rule: LoadedRule) -> Problem:
 def load_rule(
     path: Path, pack: str, problems: list[Problem], shared: Mapping[str, LogPattern], *, trusted: bool
 ) -> LoadedRule | None:
-    """Read, check and compile one rule; what is wrong is added to `problems`."""
+    """Read, check and compile one rule; what is wrong is added to `problems`. None when nothing of it can be read."""
     document = read_file(path, problems)
     if document is None:
         return None
     parsed = parse_rule(document)
-    if isinstance(parsed, list):
-        problems += parsed
+    problems += parsed if isinstance(parsed, list) else []
+    rule = readable(document) if isinstance(parsed, list) else parsed
+    if rule is None:
         return None
-    if parsed.id != path.stem:
-        problems.append(document.problem(("id",), f"the file must be named {parsed.id}.yaml, after the rule's id"))
+    if rule.id != path.stem and document.data.get("id") == rule.id:
+        problems.append(document.problem(("id",), f"the file must be named {rule.id}.yaml, after the rule's id"))
     before = len(problems)
-    patterns = {**shared, **_patterns(parsed.patterns, document, problems, trusted=trusted)}
-    parts = _parts(parsed, document, patterns, problems, trusted=trusted)
-    if len(problems) > before:
-        return None
+    patterns = {**shared, **compile_patterns(rule.patterns, document, problems, trusted=trusted)}
+    parts = compile_parts(rule, document, patterns, problems, trusted=trusted)
+    in_order = not isinstance(parsed, list) and len(problems) == before
     found = [search for part in parts for weighed in part for search in searches(weighed.condition) if search.pattern]
-    named = dict.fromkeys([*parsed.patterns, *(search.pattern.name for search in found if search.pattern)])
+    named = dict.fromkeys([*rule.patterns, *(search.pattern.name for search in found if search.pattern)])
     everywhere = {search.pattern.name for search in found if search.pattern and search.scope == "all"}
-    looked_for = tuple(replace(patterns[name], everywhere=name in everywhere) for name in named)
-    return LoadedRule(parsed, document, *parts, path=path, patterns=looked_for, pack=pack)
+    looked_for = tuple(replace(patterns[name], everywhere=name in everywhere) for name in named if name in patterns)
+    return LoadedRule(rule, document, *parts, path=path, patterns=looked_for, pack=pack, in_order=in_order)
 
 
 def read_file(path: Path, problems: list[Problem]) -> Document | None:
@@ -297,44 +313,6 @@ def bounded_bytes(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def _patterns(
-    texts: Mapping[str, str], document: Document, problems: list[Problem], *, trusted: bool
-) -> dict[str, LogPattern]:
-    patterns: dict[str, LogPattern] = {}
-    for name, pattern in texts.items():
-        try:
-            patterns[name] = LogPattern(name, pattern, compile_pattern(pattern, trusted=trusted))
-        except PatternRefused as refused:
-            problems.append(document.problem(("patterns", name), f"pattern {name}: {refused}"))
-    return patterns
-
-
-def _parts(
-    rule: Rule, document: Document, patterns: Mapping[str, LogPattern], problems: list[Problem], *, trusted: bool
-) -> list[tuple[Weighed, ...]]:
-    """What it requires, what supports it and what contradicts it."""
-    parts: list[tuple[Weighed, ...]] = []
-    for part in ("requires", "supports", "contradicts"):
-        compiled: list[Weighed] = []
-        for number, model in enumerate(getattr(rule, part)):
-            try:
-                condition = compile_condition(model, patterns, trusted=trusted)
-                compiled.append(Weighed(condition, model.group or _table(condition), model.weight, model))
-            except PatternRefused as refused:
-                problems.append(document.problem((part, number), f"pattern: {refused}"))
-            except KeyError as missing:
-                problems.append(
-                    document.problem((part, number), f"pattern {missing} is not among those of the rule or its pack")
-                )
-        parts.append(tuple(compiled))
-    return parts
-
-
-def _table(condition: Condition) -> str:
-    """The table that names a condition's group."""
-    return condition.table if isinstance(condition, Search) else _table(condition.branches[0])
-
-
 def _info(folder: Path, problems: list[Problem], *, trusted: bool) -> tuple[PackInfo, dict[str, LogPattern]]:
     """What a pack says of itself, and the patterns that its rules share."""
     path = folder / PACK_FILE
@@ -348,15 +326,20 @@ def _info(folder: Path, problems: list[Problem], *, trusted: bool) -> tuple[Pack
             f"{path}: this pack needs rule engine {parsed.engine}, this is {language.ENGINE}",
             next_step="pip install --upgrade flatline",
         )
-    return parsed, _patterns(parsed.patterns, document, problems, trusted=trusted)
+    return parsed, compile_patterns(parsed.patterns, document, problems, trusted=trusted)
 
 
 def _causes(folder: Path, problems: list[Problem]) -> dict[str, Cause]:
+    """The entries that are in order: one that is not costs the others nothing."""
     path = folder / CAUSES_FILE
     document = read_file(path, problems) if path.exists() else None
     parsed = parse_model(list[Cause], document) if document else []
-    problems += [fault for fault in parsed if isinstance(fault, Problem)]
-    return {cause.id: cause for cause in parsed if isinstance(cause, Cause)}
+    faults = [fault for fault in parsed if isinstance(fault, Problem)]
+    problems += faults
+    if not faults or document is None or not isinstance(document.data, list):
+        return {cause.id: cause for cause in parsed if isinstance(cause, Cause)}
+    entries = (parse_model(Cause, replace(document, data=entry)) for entry in document.data)
+    return {cause.id: cause for cause in entries if isinstance(cause, Cause)}
 
 
 def _calibration(folder: Path, problems: list[Problem]) -> measured.Calibration | None:
@@ -402,7 +385,7 @@ def _checked_together(packs: Sequence[Pack]) -> Rulebook:
     taken: set[str] = set()
     checked = []
     for pack in packs:
-        problems, rules = list(pack.problems), []
+        problems, rules, refused = list(pack.problems), [], list(pack.refused)
         for rule in pack.rules:
             if rule.id in taken:
                 problems.append(rule.document.problem(("id",), f"there is another rule with the id {rule.id}"))
@@ -413,6 +396,8 @@ def _checked_together(packs: Sequence[Pack]) -> Rulebook:
                 problems.append(rule.document.problem((key,), "explains itself, through the rules that it explains"))
             else:
                 rules.append(rule)
+            if rules[-1:] != [rule]:
+                refused.append(rule)
             taken.add(rule.id)
-        checked.append(replace(pack, rules=tuple(rules), problems=tuple(problems)))
+        checked.append(replace(pack, rules=tuple(rules), problems=tuple(problems), refused=tuple(refused)))
     return Rulebook(tuple(checked))

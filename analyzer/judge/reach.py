@@ -19,7 +19,8 @@ _RULE_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 def unreached(book: Rulebook) -> Iterator[Problem]:
     """Causes that no rule names, variants whose rule is none of their cause's, and rules whose variant none lists."""
-    causes_of = {rule.id: rule.model.cause for rule in book.rules if rule.model.status != "deprecated"}
+    rules = (*book.rules, *book.refused)
+    causes_of = {rule.id: rule.model.cause for rule in rules if rule.model.status != "deprecated"}
     for pack in book.packs:
         yield from _unreached_in(pack, causes_of)
         yield from _unlisted_in(pack)

@@ -15,10 +15,11 @@ from flatline.bundle.facts import End, Process, WaitEdge
 from ..derive.scope import Scope
 from ..findings import Word
 from . import measured, rank
+from .compiling import Weighed
 from .evaluate import Match, Solver, StepsExhausted
 from .fields import Absent, value_of
 from .index import FactIndex
-from .pack import LoadedRule, Weighed
+from .pack import LoadedRule
 from .rank import Item
 
 MAX_SOLUTIONS = 400

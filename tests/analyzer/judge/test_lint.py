@@ -92,3 +92,87 @@ def test_a_pattern_that_rules_share_needs_a_text_as_theirs_do(pack):
     assert [str(error) for error in linted(pack).errors] == [
         f"{path}:4:10: pattern short needs a text of at least 4 bytes in every match"
     ]
+
+
+FAULTY = """\
+requires:
+  - {weight: huge, group: a, find: threads, as: t, where: {state: {inn: [D]}, stat: D}}
+  - {find: treads, as: u, where: {pid: {same: t.nope}}}
+  - {find: log, as: l, where: {pattern: told, nme: x}}
+  - any: [{find: threads, where: {name: {re: '('}}}, {find: log, where: {pattern: nobodys}}]
+patterns: {told: 'failed on (?P<host>\\S+)', open: 'abcd('}
+refs: ["{u.any} {t.pid}"]
+"""
+
+
+def test_one_fault_does_not_hide_the_next(pack):
+    """A wrong word, a pattern that is none, a table and fields that are not there: each is known without the others."""
+    pack("bad", FAULTY, title="'{t.nope} {l.host} {l.nothing} {u.any} {q.pid}'", status="experimental")
+    says = "\n".join(str(error).rpartition("bad.yaml:")[2] for error in linted(pack).errors)
+    assert says.splitlines() == [
+        "1:5: has no test file bad.test.yaml beside it",
+        "5:8: log rows have no field 'nothing'",
+        "5:8: threads rows have no field 'nope'",
+        "5:8: {q.pid}: 'q' is bound by no condition",
+        "12:14: requires.0.weight: Input should be 'weak', 'medium', 'strong' or 'decisive'",
+        "12:68: inn: there is no such key here",
+        "12:85: threads rows have no field 'stat'",
+        "13:12: there is no table 'treads'",
+        "13:40: threads rows have no field 'nope'",
+        "14:52: log rows have no field 'nme'",
+        "15:41: pattern: missing ): (",
+        "15:83: pattern 'nobodys' is not among those of the rule or its pack",
+        "16:51: pattern open: missing ): abcd(",
+    ]
+
+
+@pytest.mark.parametrize(
+    "requires",
+    [
+        "7",
+        "[7]",
+        "[{as: t, weigth: weak}]",
+        "[{any: [{fnd: threads, as: t}]}]",
+        "[{find: threads, as: t, count: 3, at_least: 2}]",
+    ],
+)
+def test_what_nobody_understands_may_bind_what_the_texts_show(pack, requires):
+    pack("bad", f"requires: {requires}\n", title="'{t.pid}'", status="experimental")
+    errors = [error.message for error in linted(pack).errors]
+    assert any("requires" in message or "there is no such key" in message for message in errors)
+    assert not any("is bound by no condition" in message for message in errors)
+
+
+@pytest.mark.parametrize("body", ["", "requires: ~\nid: Bad Id\n", "x: [" * 20 + "]" * 20 + "\n"])
+def test_a_file_of_which_little_can_be_read_is_an_error_like_others(pack, body):
+    path = pack("bad", "")
+    path.write_text(body)
+    assert linted(pack).errors
+
+
+def test_a_cause_that_nobody_knows_does_not_hide_a_field_that_is_not_there(pack):
+    path = pack("good", GOOD, test=CASES, title="'{t.nope} {k.text|no message}'")
+    path.write_text(path.read_text().replace("cause: made-up", "cause: unheard-of"))
+    says = [error.message for error in linted(pack).errors]
+    assert "unheard-of is in no causes.yaml" in says
+    assert "threads rows have no field 'nope'" in says
+
+
+def test_a_rule_that_is_not_in_order_is_one_that_others_may_name(pack):
+    pack("good", GOOD.replace("refs: [x]", "refs: [x]\nexplains: [bad]"), test=CASES)
+    pack("bad", GOOD.replace("strong", "huge"), test=CASES)
+    (error,) = linted(pack).errors
+    assert "requires.0.weight" in error.message
+
+
+def test_a_number_of_seconds_brings_its_unit(pack):
+    pack("good", GOOD, test=CASES, title="'{t.period_s} s {t.period_s|a few} seconds {t.period_s}: {k.text|none}'")
+    says = [error.message for error in linted(pack).errors]
+    assert [message.partition(" is written")[0] for message in says] == ["{t.period_s|a few}", "{t.period_s}"]
+
+
+def test_one_entry_of_causes_that_is_not_in_order_costs_the_others_nothing(pack):
+    pack("good", GOOD, test=CASES, title="'{t.pid} {k.text|no message}'")
+    path = pack.folder / "causes.yaml"
+    path.write_text(path.read_text() + "- {id: other, title: Other}\n")
+    assert [str(error) for error in linted(pack).errors] == [f"{path}:2:3: family: is missing"]
