@@ -17,7 +17,7 @@ from ..judge.drafting import draft
 from ..judge.explain import explain
 from ..judge.language import rule_json_schema
 from ..judge.lint import lint
-from ..judge.pack import MARK, LoadedRule, Pack, Rulebook, load_rulebook, own_folder, own_place
+from ..judge.pack import MARK, LoadedRule, Pack, Rulebook, load_rulebook, own_folder, own_place, rule_files
 from ..judge.yaml_source import Problem
 from ..schemas import text_of
 from . import calibrate
@@ -86,14 +86,14 @@ def _list(options: argparse.Namespace) -> int:
     book = _rulebook(options)
     if options.format == "json":
         print(json.dumps([_packed(pack) for pack in book.packs], indent=1, ensure_ascii=False))
-        return _report(book.problems)
+        return _report(book)
     for pack in book.packs:
         print(f"{pack}, needs rule engine {pack.engine}, {pack.root}")
         print(f"  {'FAMILY':10} {'RULE':28} {'STATUS':12} {'CAUSE':28} WHAT THE CAUSE IS")
         for rule in sorted(pack.rules, key=lambda rule: (rule.family, rule.id)):
             name, status, cause = rule.id, rule.model.status, rule.model.cause
             print(f"  {rule.family:10} {name:28} {status:12} {cause:28} {book.causes[cause].title}")
-    return _report(book.problems)
+    return _report(book)
 
 
 def _packed(pack: Pack) -> dict[str, Any]:
@@ -110,7 +110,8 @@ def _packed(pack: Pack) -> dict[str, Any]:
 
 
 def _new(options: argparse.Namespace) -> int:
-    book = load_rulebook([folder for folder in options.rules if folder.is_dir()], own=own_folder())
+    """A pack may begin with nothing: also a folder that is not there yet, or has no rule."""
+    book = load_rulebook([folder for folder in options.rules if rule_files(folder)], own=own_folder())
     folder = options.rules[-1] if options.rules else own_place()
     for path in draft(options.rule, options.cause, folder, book):
         print(f"wrote {path}")
@@ -131,22 +132,23 @@ def _lint(options: argparse.Namespace) -> int:
     result = lint(book)
     for warning in result.warnings:
         print(f"{warning} (warning)")
+    faults = book.faults(result.errors)
     for error in result.errors:
-        print(error)
-    if not result.errors:
+        print(error if error in faults else f"{error} (built-in, not yours)")
+    if not faults:
         print(f"{len(book.rules)} rules are in order")
-    return EXIT_FAULTS if result.errors else EXIT_OK
+    return EXIT_FAULTS if faults else EXIT_OK
 
 
 def _test(options: argparse.Namespace) -> int:
     book = _rulebook(options).with_drafts()
-    problems = [*book.problems]
+    problems: list[Problem] = []
     results = [result for rule in _chosen(book, options.only) for result in run_cases(rule, book, problems)]
     faults = [result for result in results if result.fault]
     for result in faults:
         print(f"{result.rule}: {result.case.kind}: {result.case.name}: {result.fault}")
     print(f"{len(results) - len(faults)} of {len(results)} cases are as they should be")
-    return max(_report(problems), EXIT_FAULTS if faults else EXIT_OK)
+    return max(_report(book, problems), EXIT_FAULTS if faults else EXIT_OK)
 
 
 def _chosen(book: Rulebook, only: Sequence[str]) -> list[LoadedRule]:
@@ -172,10 +174,10 @@ def _schema(_: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _report(problems: Sequence[Problem]) -> int:
-    for problem in problems:
+def _report(book: Rulebook, more: Sequence[Problem] = ()) -> int:
+    for problem in (*book.problems, *more):
         print(problem, file=sys.stderr)
-    return EXIT_FAULTS if problems else EXIT_OK
+    return EXIT_FAULTS if more or book.faults(book.problems) else EXIT_OK
 
 
 _ACTIONS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from flatline.errors import RuleError
 
 from .language import ENGINE
-from .pack import PACK_FILE, TEST_SUFFIX, Cause, Rulebook
+from .pack import CAUSES_FILE, PACK_FILE, TEST_SUFFIX, Cause, Rulebook
 
 _RULE = """\
 # TODO: read docs/rules.md, fill in every TODO, then: flatline rules lint && flatline rules test {id}
@@ -58,7 +58,7 @@ def draft(rule_id: str, cause_id: str, folder: Path, book: Rulebook) -> tuple[Pa
         raise RuleError(
             f"{rule_id!r} is no id: small letters and digits, with a hyphen between", next_step="a-new-rule"
         )
-    if rule_id in {rule.id for rule in (*book.rules, *book.drafts)}:
+    if rule_id in {rule.id for rule in (*book.rules, *book.drafts, *book.refused)}:
         raise RuleError(f"there is a rule {rule_id!r} already", next_step=f"flatline rules show {rule_id}")
     cause = _cause(cause_id, book)
     rule = folder / cause.family / f"{rule_id}.yaml"
@@ -77,10 +77,13 @@ def draft(rule_id: str, cause_id: str, folder: Path, book: Rulebook) -> tuple[Pa
 
 def _cause(cause_id: str, book: Rulebook) -> Cause:
     if cause_id not in book.causes:
+        faults = tuple(str(fault) for fault in book.problems if fault.file.endswith(CAUSES_FILE))
+        if faults:
+            raise RuleError(f"{cause_id!r} is in no causes.yaml that is in order", listing=faults[:10])
         near = [name for name in sorted(book.causes) if set(name.split("-")) & set(cause_id.split("-"))]
         raise RuleError(
             f"{cause_id!r} is in no causes.yaml", listing=tuple(near[:10]),
-            next_step="flatline rules list, or a causes.yaml in your pack",
+            next_step="flatline rules list, or an entry in your pack's causes.yaml, with its id, family and title",
         )  # fmt: skip
     return book.causes[cause_id]
 

@@ -95,6 +95,61 @@ def test_a_file_that_is_there_is_not_written_over(book, tmp_path):
     assert rule.read_text() == "mine"
 
 
+@pytest.mark.parametrize("there", [[], ["notes.txt"], ["storage/old.test.yaml"]])
+def test_a_pack_begins_in_a_folder_without_rules(home, tmp_path, there, capsys):
+    """One that was just made, holds something else, or is not there yet."""
+    folder = tmp_path / "ours"
+    for name in there:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("")
+    folder.mkdir(exist_ok=True)
+    assert rules.main(["new", "our-disk", "--cause", "disk-full", "--rules", str(folder)]) == 0
+    assert (folder / "storage" / "our-disk.yaml").is_file()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_without_rules_is_told_how_to_get_one(tmp_path, capsys):
+    assert rules.main(["list", "--rules", str(tmp_path)]) == 2
+    assert f"next:   flatline rules new ID --cause CAUSE --rules {tmp_path}" in capsys.readouterr().err
+
+
+def test_a_cause_of_ones_own_that_is_not_in_order_is_named_where_it_is_wanted(home, tmp_path, capsys):
+    folder = tmp_path / "ours"
+    folder.mkdir()
+    (folder / "causes.yaml").write_text(
+        "- {id: not-sealed, title: Not sealed}\n- {id: late, family: made, title: Late}\n"
+    )
+    assert rules.main(["new", "our-seal", "--cause", "not-sealed", "--rules", str(folder)]) == 2
+    said = capsys.readouterr().err
+    assert f"{folder}/causes.yaml:1:3: family: is missing" in said
+    assert "next:" not in said
+    assert rules.main(["new", "our-late", "--cause", "late", "--rules", str(folder)]) == 0
+
+
+def test_a_fault_of_our_own_rules_is_shown_and_does_not_fail_a_users_lint(home, tmp_path, monkeypatch, capsys):
+    ours = tmp_path / "built-in"
+    (ours / "storage").mkdir(parents=True)
+    (ours / "pack.yaml").write_text('name: built-in\nversion: "1"\n')
+    (ours / "causes.yaml").write_text("- {id: disk-full, family: storage, title: Full}\n")
+    (ours / "storage" / "broken.yaml").write_text("id: broken\n")
+    monkeypatch.setattr("flatline.analyzer.judge.pack.built_in_folder", lambda: ours)
+    assert rules.main(["lint"]) == 1
+    assert "(built-in, not yours)" not in capsys.readouterr().out
+    folder = tmp_path / "ours"
+    assert rules.main(["new", "our-disk", "--cause", "disk-full", "--rules", str(folder)]) == 0
+    for path in folder.rglob("*.yaml"):
+        path.write_text(path.read_text().replace("TODO", "done"))
+    capsys.readouterr()
+    assert rules.main(["lint", "--rules", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "broken.yaml:1:1: version: is missing (built-in, not yours)" in said
+    assert "1 rules are in order" in said
+    assert rules.main(["test", "our-disk", "--rules", str(folder)]) == 0
+    assert rules.main(["list", "--rules", str(folder)]) == 0
+    (folder / "storage" / "our-disk.test.yaml").unlink()
+    assert rules.main(["lint", "--rules", str(folder)]) == 1
+
+
 def test_own_rules_are_drafted_and_listed_with_their_pack(home, capsys):
     assert own_folder() is None
     assert rules.main(["new", "our-disk", "--cause", "disk-full"]) == 0
@@ -106,7 +161,10 @@ def test_own_rules_are_drafted_and_listed_with_their_pack(home, capsys):
     path.write_text(path.read_text().replace("TODO", "done"))
     assert rules.main(["list", "--format", "json"]) == 0
     packs = json.loads(capsys.readouterr().out)
-    assert [(pack["pack"], pack["version"], pack["engine"]) for pack in packs] == [("built-in", "1", 1), ("own", "1", 1)]
+    assert [(pack["pack"], pack["version"], pack["engine"]) for pack in packs] == [
+        ("built-in", "1", 1),
+        ("own", "1", 1),
+    ]
     assert [rule["id"] for rule in packs[1]["rules"]] == ["our-disk"]
 
 
