@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ..case import Case, whole_log
 from ..derive import derive
 from . import measured, rank
+from .compiling import Weighed
 from .describe import branches, head
-from .evaluate import Choice, Condition, Match, Solver, StepsExhausted
+from .evaluate import Choice, Condition, Match, Search, Solver, StepsExhausted
 from .evidence import clean, quote_of
 from .fields import Absent
 from .index import FactIndex
-from .pack import LoadedRule, Weighed
+from .pack import LoadedRule
 from .verdicts import Fired, Undecided, judge_rule
 
 WIDTH = 118
@@ -66,6 +68,8 @@ class _Explaining:
             asked.append(weighed.condition)
             match = self._ask(asked, {})
             yield from self._weighed(weighed, match)
+            if match is None:
+                yield from self._what_is_there(weighed.condition, asked[:-1])
             self._found = match or self._found
             asked = asked if match else asked[:-1]
         bindings = outcome.best.bindings if isinstance(outcome, Fired) else self._found.bindings
@@ -93,6 +97,16 @@ class _Explaining:
         yield from self._below(weighed.model, weighed.condition, _UNDER)
         yield from self._quoted(match)
 
+    def _what_is_there(self, condition: Condition, before: Sequence[Condition]) -> Iterator[str]:
+        """The row for which "no such row" does not hold."""
+        if isinstance(condition, Search) and condition.absent:
+            yield from self._quoted(self._ask([*before, replace(condition, absent=False)], {}))
+
+    def _changed(self, name: str, row: Any) -> bool:
+        """Whether a variable that an earlier condition has bound stands for another row now: the first one it found did
+        not go with this condition."""
+        return name in self._found.bindings and self._found.bindings[name] != row
+
     def _below(self, model: Any, condition: Condition, indent: str) -> Iterator[str]:
         """The branches of `any` and `all`, each with its own answer; what goes `with` a search has none of its own."""
         below = condition.branches if isinstance(condition, Choice) else condition.nested
@@ -108,10 +122,12 @@ class _Explaining:
     def _quoted(self, match: Match | None) -> Iterator[str]:
         if match is None:
             return
-        new = [row for row in match.rows if not any(row is old for old in self._found.rows)]
-        quotes = dict.fromkeys(clean(quote_of(row)) for row in new if not isinstance(row, Absent))
-        for quote in list(quotes)[-MAX_FOUND:]:
-            yield from _wrapped(f"{_UNDER}found: ", quote)
+        new = [row for row in match.rows if row not in self._found.rows]
+        anew = {id(row): name for name, row in match.bindings.items() if self._changed(name, row)}
+        words = [(f"for {anew[id(row)]}" if id(row) in anew else "found", row) for row in new]
+        quotes = dict.fromkeys((word, clean(quote_of(row))) for word, row in words if not isinstance(row, Absent))
+        for word, quote in list(quotes)[-MAX_FOUND:]:
+            yield from _wrapped(f"{_UNDER}{word}: ", quote)
         missing = match.missing - self._found.missing
         if missing:
             yield from _wrapped(f"{_UNDER}not known: ", ", ".join(sorted(missing)))

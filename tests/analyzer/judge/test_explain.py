@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from flatline.analyzer.case import case_of
+from flatline.analyzer.intake.opening import open_case
 from flatline.analyzer.judge.describe import head
 from flatline.analyzer.judge.explain import explain
 from flatline.analyzer.judge.language import Find, Nothing
@@ -69,3 +70,43 @@ def test_what_needs_a_row_that_was_not_found_is_not_asked_and_no_other_table_is_
 
 def test_lines_are_broken_between_words(told):
     assert all(len(line) <= 118 for line in told({"threads": [{"pid": 7, "tid": 7}]}))
+
+
+AFTER = """
+requires:
+  - {weight: strong, group: told, find: log, as: l, where: {pattern: told}}
+  - {none: log, after: l, where: {pattern: told}}
+  - {none: log, after: l, where: {pattern: step}}
+patterns: {told: 'retry (?P<n>\\d+)', step: '^step \\d'}
+"""
+
+
+@pytest.fixture
+def of_log(pack, tmp_path):
+    """The lines for a log with the rule that asks what stands below a line."""
+
+    def lines(text):
+        pack("retries", AFTER)
+        (tmp_path / "job.log").write_text(text)
+        with open_case([tmp_path / "job.log"]) as case:
+            return list(explain([load_rulebook([pack.folder]).rule("retries")], case))
+
+    return lines
+
+
+def test_a_line_that_another_condition_has_chosen_anew_is_not_said_to_be_found_by_it(of_log):
+    """Under "no such line: yes" the word "found" would say the opposite."""
+    lines = [line.strip() for line in of_log("retry 1\nretry 2\nretry 3\n")]
+    assert lines[3:] == [
+        "yes       find log as l: pattern = told  [strong, told]",
+        "found: retry 1",
+        "yes       no log: pattern = told; after l",
+        "for l: retry 3",
+        "yes       no log: pattern = step; after l",
+    ]
+
+
+def test_what_makes_no_such_line_untrue_is_shown(of_log):
+    lines = [line.strip() for line in of_log("retry 1\nretry 2\nstep 7\n")]
+    place = lines.index("no        no log: pattern = step; after l")
+    assert lines[place + 1] == "found: step 7"
