@@ -41,8 +41,11 @@ POOLS = re.compile(
 """Functions of threads that rest until there is work for them."""
 HELPERS = ("tqdm/_monitor.py", "event_file_writer.py", "ipykernel/heartbeat.py", "compile_worker/subproc_pool.py")
 """Files whose threads do."""
-INTERPRETER = re.compile(r"^_*Py(?:Eval|Object|Function|Vectorcall|Run|CFunction|Method)_|^_?call_function$|^run_mod$")
-"""Functions of Python's own that call others: where one is the innermost, the stack is cut off there."""
+NATIVE_WAIT = re.compile(
+    r"(?i)wait|lock|futex|poll|select|sleep|read|recv|accept|connect|join|sem_|syscall|ioctl|barrier|sync|yield|mutex"
+    r"|write|send|park|pause|cond_|query|abort|\?\?|^cu|^nccl|^nvml"
+)
+"""Functions of C in which a thread stands; in any other it computes, or the stack is cut off above it."""
 LOST: dict[str, int] = {"local_ack_timeout_err": 100, "out_of_sequence": 100_000, "packet_seq_err": 10_000}
 """Counters of an RDMA port, and from where on they tell of more than a cable that was plugged in."""
 MAX_NAMED = 3
@@ -143,9 +146,9 @@ def told_by_stacks(store: FactStore) -> Told | None:
 
 
 def _tells_nothing(frame: Frame) -> bool:
-    """Whether it is of a thread at rest, or the stack is cut off at it."""
+    """Whether it is of a thread at rest, or of one that stands nowhere."""
     at_rest = POOLS.search(frame.function) is not None or (frame.file or "").endswith(HELPERS)
-    return at_rest or (frame.depth == 0 and INTERPRETER.match(frame.function) is not None)
+    return at_rest or (frame.depth == 0 and frame.kind == "native" and NATIVE_WAIT.search(frame.function) is None)
 
 
 def _goes_round(stack: Sequence[Frame]) -> bool:

@@ -67,7 +67,8 @@ SIGNS: tuple[SignPattern, ...] = (
         r"^Terminated$",
         r"(?i)interrupted by user",
     ),
-    _sign("interrupted", "the scheduler ended it at its time limit", r"DUE TO TIME LIMIT", r"due to preemption"),
+    _sign("interrupted", "the scheduler ended it at its time limit", r"DUE TO TIME LIMIT"),
+    _sign("ended", "the scheduler took its nodes away", r"(?i)due to preemption"),
     _sign(
         "interrupted",
         "it was interrupted at its exit, where it waited for a thread",
@@ -118,6 +119,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"Rendezvous complete",
         r"Completed store-based barrier",
         r"Network error resolved",
+        r"has been allocated resources",
     ),
     # --- it says that it waits ---
     _sign("stalled", "ranks wait for others that have not come", r"submitted to be reduced", r"[Mm]issing [Rr]anks"),
@@ -167,7 +169,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"(?i)\bretrying (?:in|after|again|request to|\()",
         r"(?i)\bretry connect to\b",
         r"(?i)\bwill retry\b",
-        r"(?i)\bretrying error\b",
+        r"(?i)\bretrying error\b|\bfailed[;,] retrying\b",
         r"(?i)\bretry(?:ing)? ?(?:attempt )?\d+ ?(?:/|of)",
         r"(?i)\b(?:again|retry) in \d",
         r"(?i)retrying\.{2,}",
@@ -211,7 +213,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"exitcode ?: ?[1-9]",
         r"ChildFailedError",
         r"[Ee]xited with exit code [1-9]",
-        r"MPI_ABORT was invoked|MPI_Abort",
+        r"MPI_ABORT was invoked|MPI_Abort|MPI_INIT has failed",
         r"returned non-zero exit status",
         r"exits with return code = -?[1-9]",
         r"finished with exit code -?[1-9]",
@@ -271,7 +273,7 @@ SIGNS: tuple[SignPattern, ...] = (
         r"error: (?:the following arguments|unrecognized arguments|argument )",
         r"(?i)please (?:verify|check|specify|provide|set)\b",
         r"(?i)\bno (?:data|images?|files?|samples?|checkpoint)s? (?:was |were )?found",
-        r"(?i): No such file or directory$",
+        r"(?i)^(?!(?:ls|cat|stat|grep|head|tail|find|du|df|wc|readlink): ).*: No such file or directory$",
         r"(?i): (?:command|file|model|module|path) not found",
     ),
     # --- it runs, but not as asked ---
@@ -325,7 +327,7 @@ TELLING = (
     "abruptly", "died", "crash", "fail", "mpi_", "check ", "mismatch", "cuda", "hip error", "cudnn", "cublas", "assert",
     "nccl", "hccl", "port", "address", "error", "expired", "notfound", "usage:", "please", "found", "no such", "init",
     "rank", "joining", "cpu", "accelerator", "stop", "identifier", "known ips", "fork()", "offloaded",
-    "core dumped",
+    "core dumped", "allocated",
 )  # fmt: skip
 """A line without any of these, in lower case, is no sign: looked for first, as most lines of a log are none."""
 GLOG = re.compile(r"[EF]\d{4} \d\d:")
@@ -354,7 +356,7 @@ OF_A_PART = re.compile(
 """The beginning of a line that says whose the error below it is: a thread's, a task's, a request's, a child's of
 multiprocessing. The process at hand lives on."""
 
-WARNS = re.compile(r".{0,200}\b[A-Z]\w*Warning: ")
+WARNS = re.compile(r".{0,200}\b(?:[A-Z]\w*Warning: |WARNING\b)")
 """What such a line quotes of an error has not ended anything."""
 
 PROMPT = re.compile(

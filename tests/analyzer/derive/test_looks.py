@@ -131,6 +131,7 @@ def test_who_uses_a_processor_to_wait_is_not_at_work(tmp_path: Path, frames: lis
     assert [told.state for told in [told] if told is not None] == states
 
 
+KERNEL = "#0  0x00007f5cd3140cc1 in sgemm_avx2_kernel () from libmkl_avx2.so\n#1  0x00007f5cd9810c25 in sgemm () from libmkl.so\n"
 HELPER = ("    wait (threading.py:331)\n    wait (threading.py:629)\n    run (tqdm/_monitor.py:60)\n"
           "    _bootstrap (threading.py:1002)\n")  # fmt: skip
 CUT = (
@@ -140,8 +141,8 @@ CUT = (
 
 @pytest.mark.parametrize(
     "text",
-    ['Thread 41 (idle): "Thread-1"\n' + HELPER, CUT.format(n=9, more=10)],
-    ids=["that rests", "that is cut off above the interpreter"],
+    ['Thread 41 (idle): "Thread-1"\n' + HELPER, CUT.format(n=9, more=10), KERNEL],
+    ids=["that rests", "that is cut off above the interpreter", "that computes"],
 )
 def test_a_stack_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "dump.txt").write_text(text)
