@@ -19,8 +19,9 @@ from flatline.bundle import facts
 
 from .judge.compiling import Weighed
 from .judge.describe import branches, head
-from .judge.fields import VIRTUAL
+from .judge.fields import LOG_FIELDS, LOG_TABLE, VIRTUAL
 from .judge.pack import LoadedRule, Rulebook, load_rulebook
+from .judge.phrases import PHRASES
 from .judge.reach import tables_of
 from .schemas import described
 
@@ -56,7 +57,7 @@ def _rule(rule: LoadedRule) -> Iterator[str]:
     yield f"## {rule.id}"
     yield ""
     variant = f", variant `{model.variant}`" if model.variant else ""
-    yield f"Cause `{model.cause}`{variant}; {model.status}, version {model.version}. \"{_plain(model.title)}\""
+    yield f'Cause `{model.cause}`{variant}; {model.status}, version {model.version}. "{_plain(model.title)}"'
     yield ""
     yield _plain(model.why)
     for name in ("requires", "supports", "contradicts"):
@@ -92,7 +93,11 @@ def _below(model: Any, indent: str) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """A text of a rule on one line; nothing in it is markup."""
-    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split()))
+    return _escaped(" ".join(text.split()))
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", text)
 
 
 def _code(text: str) -> str:
@@ -168,10 +173,21 @@ def _facts() -> str:
     by_name, whole = TypeAdapter.json_schemas(adapters)  # type: ignore[arg-type]
     definitions = described(whole["$defs"], facts)
     lines = [MADE, "# The facts that rules ask", ""]
-    lines += ["Every row may also have `artefact`, `line` and `pointer`: where it was read."]
+    lines += [
+        "Every row may also have `artefact`, `line` and `pointer`: where it was read. A field that ends in `_s` is a"
+    ]
+    lines += ['number of seconds; a text shows it with its unit: `{t.period_s}` is "2 s", "5 min", "3 days".']
+    lines += [
+        "",
+        f"## {LOG_TABLE}",
+        "",
+        "A line that `find: log` has found. It has the named groups of its pattern (digits are a",
+    ]
+    lines += ["number), the fields of its log ([logs](#logs)), and:", "", "| field | |", "|---|---|"]
+    lines += [f"| `{field}` | {meaning} |" for field, meaning in LOG_FIELDS.items()]
     for name, _, _ in adapters:
         kind = by_name[name, "validation"]["$ref"].rpartition("/")[2]  # type: ignore[index]
-        lines += ["", f"## {name}", "", _plain(definitions[kind].get("description", "")), ""]
+        lines += ["", f"## {name}", "", _described(definitions[kind].get("description", "")), ""]
         lines += ["| field | type | |", "|---|---|---|", *_fields(name, definitions[kind]["properties"])]
     return "\n".join(lines) + "\n"
 
@@ -179,9 +195,18 @@ def _facts() -> str:
 def _fields(table: str, properties: dict[str, Any]) -> Iterable[str]:
     for field, schema in properties.items():
         if field not in ("artefact", "line", "pointer"):
-            yield f"| `{field}` | {_type(schema)} | {_plain(schema.get('description', ''))} |"
+            yield f"| `{field}` | {_type(schema)} | {_described(schema.get('description', ''))} |"
     for field in VIRTUAL.get(table, {}):
         yield f"| `{field}` | | worked out from the others |"
+    for field, phrase in PHRASES.get(table, {}).items():
+        yield f"| `{field}` | | in texts only: {_described(phrase.__doc__ or '')} |"
+
+
+def _described(text: str) -> str:
+    """A docstring as Markdown: what it has in backticks, single or double, is code."""
+    parts = re.split(r"(``.+?``|`[^`]+`)", " ".join(text.split()))
+    code = [f"`{part.strip('`')}`".replace("|", "\\|") for part in parts[1::2]]
+    return "".join(prose + quoted for prose, quoted in zip(map(_escaped, parts[::2]), [*code, ""], strict=True))
 
 
 def _type(schema: dict[str, Any]) -> str:

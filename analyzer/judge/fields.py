@@ -14,8 +14,13 @@ from flatline.bundle.facts import TABLES, Frame, Syscall
 LOG_TABLE = "log"
 COUNT_TABLE = "count"
 """What ``count: {as: n}`` binds is no row; its one field is ``n.count``."""
-LOG_FIELDS = ("pattern", "text", "stream", "path", "process", "kind", "number", "is_last", "ends_with_newline")
-"""What a hit of ``find: log`` has, besides the named groups of its pattern."""
+LOG_FIELDS: Mapping[str, str] = {
+    "text": "the line",
+    "number": "which line of the text that was taken, from 1",
+    "is_last": "whether nothing but blank lines follows",
+    "pattern": "the name of the pattern",
+}
+"""What a hit of ``find: log`` has, besides the named groups of its pattern and the fields of its log."""
 
 _NODE_KINDS = ("thread:", "process:", "file:", "mount:", "lock:")
 

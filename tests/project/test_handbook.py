@@ -20,6 +20,19 @@ def test_the_pages_are_those_that_make_docs_writes():
     assert (stale, left) == ([], []), "run: make docs"
 
 
+def test_what_the_facts_quote_is_code():
+    """The docstrings' double backticks are single ones in Markdown; none is shown as a sign."""
+    text = (ROOT / "docs" / "facts.md").read_text()
+    assert "\\`" not in text
+    assert "``" not in text
+    assert "`Fatal Python error`" in text
+
+
+def test_the_fields_of_a_line_of_a_log_are_listed():
+    section = (ROOT / "docs" / "facts.md").read_text().split("\n## log\n")[1].split("\n## ")[0]
+    assert re.findall(r"(?m)^\| `(\w+)` \|", section) == ["text", "number", "is_last", "pattern"]
+
+
 def indented(heading: str, first: str) -> str:
     """The indented block that begins with a text, below a heading of the guide."""
     section = GUIDE.split(f"## {heading}\n")[1].split("\n## ")[0]
@@ -47,6 +60,31 @@ def test_the_rule_of_the_guide_is_in_order(example):
     assert not book.problems, list(map(str, book.problems))
     faults = [str(fault) for fault in lint(Rulebook(book.packs[1:])).errors if "has no test file" not in fault.message]
     assert not faults
+
+
+def test_the_cause_of_the_guide_is_one(tmp_path):
+    (tmp_path / "causes.yaml").write_text(indented("Packs of your own", "- id: "))
+    book = load_rulebook([tmp_path], built_in=False)
+    assert not book.problems
+    assert list(book.causes) == ["snapshot-not-sealed"]
+
+
+def test_the_guide_tells_how_to_quote_the_last_of_lines_that_repeat(tmp_path):
+    """As the guide has it, the rule fires once, on the last line."""
+    from flatline.analyzer.intake.opening import open_case
+    from flatline.analyzer.judge.explain import explain
+
+    (tmp_path / "pack" / "made").mkdir(parents=True)
+    (tmp_path / "pack" / "causes.yaml").write_text("- {id: made-up, family: made, title: Made up}\n")
+    head = "id: retries\nversion: 1\nstatus: experimental\ncause: made-up\ntitle: t\nwhy: w\nfix: [f]\nconfirm: [c]\n"
+    rest = "action: a\nnot_this_when: n\npatterns: {retries: 'retry \\d'}\nrequires:\n"
+    idiom = indented("Conditions", "- {weight: strong, group: told, find: log, as: l")
+    (tmp_path / "pack" / "made" / "retries.yaml").write_text(head + rest + idiom)
+    (tmp_path / "job.log").write_text("retry 1\nretry 2\nretry 3\n")
+    with open_case([tmp_path / "job.log"]) as case:
+        lines = list(explain([load_rulebook([tmp_path / "pack"]).rule("retries")], case))
+    assert lines[0].startswith("retries: fires once")
+    assert "for l: retry 3" in "\n".join(lines)
 
 
 def test_the_case_of_the_guide_is_one(example):
