@@ -6,6 +6,7 @@ prints ``Queue.get`` where older ones print ``get``. ``|`` separates alternative
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,12 @@ from functools import cached_property
 from flatline.bundle.facts import Frame
 
 GAP = "..."
+_SLEEPS = re.compile(
+    r"_*(?:GI_)?_*(?:(?:do_)?futex_|new_sem_|sem_(?:timed|clock)?wait|pthread_cond_(?:timed|clock)?wait|lll_lock_wait"
+    r"|PyThread_acquire_lock|lock_PyThread_acquire_lock|acquire_timed|rlock_acquire|PyMutex_Lock|PyParkingLot_Park"
+    r"|PySemaphore_|semlock_acquire|SemLock_acquire)"
+)
+"""How a lock of Python sleeps, as dumps with native frames show it below the function that takes the lock."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class StackPattern:
 
     runs: tuple[tuple[FramePattern, ...], ...]
     anchored: bool = False
-    """The last run must end at the innermost frame."""
+    """The last run must end at the innermost frame; native ones in which Python itself sleeps may follow it."""
 
     @cached_property
     def needs(self) -> tuple[str, ...]:
@@ -54,10 +61,15 @@ class StackPattern:
         return None if places is None else tuple(stack[place] for place in places)
 
     def places(self, stack: Sequence[Frame]) -> list[int] | None:
-        """Where those frames are.
+        """Where those frames are."""
+        found = self._places(stack)
+        if found is None and self.anchored:
+            awake = _without_sleep(stack)
+            found = self._places(awake) if len(awake) < len(stack) else None
+        return found
 
-        Every run is taken at its first place, so the work is runs times frames whatever the pattern says.
-        """
+    def _places(self, stack: Sequence[Frame]) -> list[int] | None:
+        """Every run is taken at its first place, so the work is runs times frames whatever the pattern says."""
         found: list[int] = []
         at = 0
         for number, run in enumerate(self.runs, start=1):
@@ -81,6 +93,13 @@ def compile_stack(parts: Sequence[str], *, anchored: bool = False) -> StackPatte
     return StackPattern(tuple(tuple(run) for run in runs if run), anchored and parts[-1] != GAP)
 
 
+def _without_sleep(stack: Sequence[Frame]) -> Sequence[Frame]:
+    end = len(stack)
+    while end and stack[end - 1].kind == "native" and _SLEEPS.match(stack[end - 1].function):
+        end -= 1
+    return stack[:end]
+
+
 def _first_place(run: Sequence[FramePattern], stack: Sequence[Frame], start: int) -> int | None:
     last = len(stack) - len(run)
     return next(
@@ -100,4 +119,3 @@ def _function_fits(name: str, frame: Frame) -> bool:
     if frame.qualname:
         return frame.qualname.endswith("." + name)
     return ("." in frame.function and frame.function.endswith("." + name)) or name.rpartition(".")[2] == frame.function
-

@@ -55,6 +55,15 @@ def test_an_anchored_pattern_ends_at_the_innermost_frame():
     assert compile_stack(["train.py:main", "...", "poll"], anchored=True).match(TRAIN)
 
 
+def test_native_frames_in_which_a_lock_sleeps_do_not_hide_who_takes_it():
+    pattern = compile_stack(["threading.py:__enter__"], anchored=True)
+    python = stack("/job/train.py:main", "/usr/lib/python3.11/threading.py:__enter__")
+    asleep = [Frame("h1/1/1", 0, 0, name, kind="native") for name in ("PyThread_acquire_lock_timed", "__futex_wait.0")]
+    reads = [Frame("h1/1/1", 0, 0, "__GI___libc_read", kind="native")]
+    assert [frame.function for frame in pattern.match([*python, *asleep]) or ()] == ["__enter__"]
+    assert pattern.match([*python, *reads]) is None
+
+
 def test_the_frames_that_fit_are_the_evidence():
     found = compile_stack(["train.py:main", "...", "poll"]).match(TRAIN)
     assert [frame.function for frame in found] == ["main", "poll"]
