@@ -14,9 +14,10 @@ USUAL = frozenset({80, 100, 120, 132, 160})
 """Widths of terminals: one line of such a length is enough, of another it takes two."""
 _BEGINS = re.compile(
     r"\d{4}[-/]|\d\d:\d\d|[\[>$|+#]|\(\w{1,40} |[A-Z]{4,}\b|[IWEF]\d{4} |File |Traceback|Thread|Process |[-*=_]{3}"
+    r"|[a-z][a-z-]{0,30}\d{1,5}: "
     r"|(?:\w{1,60}\.)*\w{0,60}(?:Error|Exception|Warning|Interrupt)\b"
 )
-"""How a line begins that is one of its own."""
+"""How a line begins that is one of its own; ``node07: `` is what pdsh puts before those of a host."""
 _SAME = 4
 """Lines of one kind, which are cut at a width and not broken, begin with the same letters."""
 _DIGIT = re.compile(r"\d")

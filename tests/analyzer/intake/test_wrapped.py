@@ -36,6 +36,7 @@ def test_a_broken_line_is_whole_where_its_last_piece_stands(width):
         ["x" * 85, "the longest line of a text is as long as it is"],
         ["wandb: started", "x" * 80, "wandb: " + "y" * 20],
         ["x" * 80, "torch.OutOfMemoryError: CUDA out of memory"],
+        ["x" * 132, "gpu04: rank 0 of 2"],
         ["short", "lines"],
         [],
     ],
