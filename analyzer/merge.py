@@ -112,7 +112,17 @@ def _richest(rows: Sequence[Any]) -> Any:
     blanks: dict[str, Any] = {}
     for row in others:
         blanks = {**_known(row), **blanks}
-    return replace(best, **{name: value for name, value in blanks.items() if name not in _known(best)})
+    whole = replace(best, **{name: value for name, value in blanks.items() if name not in _known(best)})
+    return _cited(whole, [best, *others])
+
+
+def _cited(row: Any, told_by: Sequence[Any]) -> Any:
+    """Of several rows the place of the one that tells the state is where the whole is quoted from: whom it is about
+    stands in each of them."""
+    if getattr(row, "state", "unknown") == "unknown":
+        return row
+    telling = next(one for one in told_by if one.state == row.state)
+    return replace(row, **{name: getattr(telling, name) for name in PROVENANCE})
 
 
 def _round_of(thread: Thread) -> int:
@@ -131,7 +141,8 @@ def _latest(rows: Sequence[Thread]) -> Thread:
     for row in earlier:
         blanks.update((n, v) for n, v in _known(row).items() if n not in _MOMENTARY or _is_same_moment(row, last))
     known = _known(last)
-    return replace(last, **{name: value for name, value in blanks.items() if name not in known})
+    whole = replace(last, **{name: value for name, value in blanks.items() if name not in known})
+    return _cited(whole, [last, *reversed(earlier)])
 
 
 def _is_same_moment(row: Thread, last: Thread) -> bool:

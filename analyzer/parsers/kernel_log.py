@@ -13,11 +13,29 @@ from flatline.texts.kernel_events import MOST_FRAMES, KernelLog, is_event
 from flatline.texts.kernel_lines import Head, head_of
 from flatline.texts.kernel_stacks import KernelFrame, frame_of, is_frame
 
-from .interface import HOST, LOOKAHEAD, Lines, Parsed, Parser
+from .interface import HOST, LOOKAHEAD, Line, Lines, Parsed, Parser
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DATE = rf"(?:{_MONTH} {{1,2}}\d{{1,2}} (?:\d{{4}} )?\d\d:\d\d:\d\d|\d{{4}}-\d\d-\d\dT\S{{8,24}})"
 _SYSTEM_LOG = rf"{_DATE} [\w.⟪·⟫-]{{1,255}}"
+_UNMISTAKABLE = (
+    r"(?:Lustre(?:Error)?: \d"
+    r"|NVRM: |INFO: task .{1,16}:\d{1,9} blocked |(?:Memory cgroup out|Out) of memory: Kill|oom-kill:constraint="
+    r"|.{1,16} invoked oom-killer: |(?:nfs\d?|lockd): server \S{1,255} (?:not responding|OK)"
+    r"|rcu: INFO: rcu|BUG: (?:unable to handle|kernel NULL)|CIFS:? VFS: |(?:lib)?ceph: (?:mds|osd|mon)\d"
+    r"|habanalabs [0-9a-f]{4}:"
+    r"|(?:watchdog: )?BUG: soft lockup - |\S{1,16}\[\d{1,9}\]: segfault at |traps: \S{1,16}\[\d{1,9}\] "
+    r"|(?:Buffer )?I/O error,? (?:on )?dev |amdgpu [0-9a-f]{4}:|mlx5_core [0-9a-f]{4}:|task:\S{1,16}\s+state:[A-Z] )"
+)
+"""Messages that nobody but the kernel writes, whatever stands before them."""
+_TIME = r"\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?"
+_TYPED_STAMP = (
+    r"(?:<\d{1,3}>)?[\[(]? {0,12}(?:\d{1,12}(?:[.,]\d{1,9})?"
+    rf"|(?:\w{{2,4}} )?{_MONTH} {{0,2}}\d{{1,2}} (?:\d{{4}} )?{_TIME}(?: \d{{4}})?"
+    rf"|(?:\d{{4}}-\d\d-\d\d[T ])?{_TIME}(?:Z|[+-]\d\d:?\d\d)?) ?[\])]?:? {{1,4}}"
+)
+_TYPED = re.compile(rf"(?:{_TYPED_STAMP}(?:[\w.-]{{1,255}} )?)?(?:(?:kern(?:el)?|dmesg): ?)?(?={_UNMISTAKABLE})")
+"""What people leave of a stamp who type a line into a ticket, or cut its columns: ``[812345.118]``, ``02:14:07``."""
 _BEGINS = re.compile(
     r"(?:<\d{1,3}>)?\[ {0,12}\+?\d{1,12}\.\d{6}\](?:\[ {0,12}[TC]\d{1,9}\])? ?\S"
     rf"|\[\w{{2,4}} {_MONTH} [ \d]\d \d\d:\d\d:\d\d \d{{4}}\] \S"
@@ -26,13 +44,7 @@ _BEGINS = re.compile(
     r"|kernel(?:\[\d{1,7}\])?: ?(?:\[ {0,12}\d{1,12}\.\d{1,9}\]|NMI |watchdog: |BUG: |INFO: |mce: )"
     rf"|{_SYSTEM_LOG} kernel(?:\[\d{{1,7}}\])?: "
     r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d \S"
-    r"|Lustre(?:Error)?: \d"
-    r"|NVRM: |INFO: task .{1,16}:\d{1,9} blocked |(?:Memory cgroup out|Out) of memory: Kill|oom-kill:constraint="
-    r"|.{1,16} invoked oom-killer: |(?:nfs\d?|lockd): server \S{1,255} (?:not responding|OK)"
-    r"|rcu: INFO: rcu|BUG: (?:unable to handle|kernel NULL)|CIFS:? VFS: |(?:lib)?ceph: (?:mds|osd|mon)\d"
-    r"|habanalabs [0-9a-f]{4}:"
-    r"|(?:watchdog: )?BUG: soft lockup - |\S{1,16}\[\d{1,9}\]: segfault at |traps: \S{1,16}\[\d{1,9}\] "
-    r"|(?:Buffer )?I/O error,? (?:on )?dev |amdgpu [0-9a-f]{4}:|mlx5_core [0-9a-f]{4}:|task:\S{1,16}\s+state:[A-Z] "
+    rf"|{_TYPED.pattern}"
 )
 _CHATTER = re.compile(
     r'(?:Not t|T)ainted|"echo 0 > /proc/sys|task:\S{1,16}\s+state:|\S{1,16}\s+D[ \d]|Call [Tt]race:|</?TASK>|'
@@ -48,19 +60,25 @@ _SYSLOG = re.compile(rf"{_SYSTEM_LOG} \S{{1,80}}: ")
 def parse(lines: Lines, start: int) -> Parsed | None:
     """All lines until one that is not the kernel's; the system log's other programs may stand between."""
     log, dumped = KernelLog(), Dumped()
-    end, first = start, head_of(lines[start].text)
-    if not _is_own(first):
+    end = start
+    if not _is_own(head_of(_text_of(lines[start]))):
         return None
     for index in range(start, len(lines)):
-        line = lines[index]
-        head = head_of(line.text)
-        if _is_own(head) or (index == end and _goes_on(line.text, head)):
-            log.take(line.number, line.text)
+        line, text = lines[index], _text_of(lines[index])
+        head = head_of(text)
+        if _is_own(head) or (index == end and _goes_on(text, head)):
+            log.take(line.number, text)
             dumped.take(line.number, head.message)
             end = index + 1
         elif (line.bare and not _SYSLOG.match(line.bare)) or index - end > LOOKAHEAD:
             break
     return Parsed(end, (*log.events, *_tasks(log), *dumped.rows(log)), about=_about(end - start, log))
+
+
+def _text_of(line: Line) -> str:
+    """The line; without a stamp of which not enough is left to be read as the kernel's."""
+    typed = None if _is_own(head_of(line.text)) else _TYPED.match(line.text)
+    return line.text[typed.end() :] if typed else line.text
 
 
 class Dumped:

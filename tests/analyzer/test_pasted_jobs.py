@@ -147,3 +147,13 @@ def test_a_dump_of_the_wait_for_workers_names_the_jobs_own_line_and_what_is_miss
 def test_of_a_log_alone_no_bundle_is_spoken(tmp_path):
     because = read(tmp_path, "epoch 1\nRuntimeError: CUDA out of memory\n")[0].verdict.because
     assert "no thread of the job is in these texts" in because
+
+
+def test_what_one_text_says_of_a_process_is_not_quoted_from_another(tmp_path: Path):
+    kernel = "[5120.930] INFO: task python:511 blocked for more than 122 seconds.\n"
+    dump = 'Process 511: python -u train.py\nPython v3.11.9 (/usr/bin/python3)\n\nThread 511 (idle): "MainThread"\n    load (train.py:4)\n'
+    (tmp_path / "job.txt").write_text(f"{dump}\n{kernel}")
+    with open_case([tmp_path / "job.txt"]) as case:
+        (process,), (thread,) = case.store.rows("processes"), case.store.rows("threads")
+    assert (process.state, process.line, process.argv) == ("D", 7, ("python", "-u", "train.py"))
+    assert (thread.state, thread.line) == ("D", 7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from flatline.analyzer.intake.cleaning import cleaned
 from flatline.analyzer.parsers.interface import Parsed
-from flatline.analyzer.parsers.kernel_log import parse
+from flatline.analyzer.parsers.kernel_log import PARSERS, parse
 from parsing import blocks_of, only, rows_of
 
 from flatline.bundle.facts import Frame, KernelEvent, Process, Thread
@@ -49,6 +49,20 @@ def parsed(text: str) -> Parsed:
         "kern  :warn  : 2025-03-04T09:47:12,123456+00:00 ",
         "3,812,5120000001,-;",
         "[ 5120.000001] node7 kernel: ",
+        "[5120.001] ",
+        "[5120] ",
+        "<3>[ 5120.1] ",
+        "5120.001 ",
+        "(5120.001) ",
+        "[5120,000001]: ",
+        "[Mar 4 09:47:12] ",
+        "[Tue Mar  4 09:47] ",
+        "Mar  4 09:47:12 node7 ",
+        "[09:47:12] ",
+        "09:47:12.123 ",
+        "2025-03-04 09:47:12 ",
+        "dmesg: ",
+        "kernel: ",
         "",
     ],
 )
@@ -56,6 +70,20 @@ def test_every_way_to_print_the_log_is_read(head: str):
     (event,) = parsed(head + XID).rows
     assert (event.kind, event.code, event.device, event.text) == ("xid", 79, "0000:5e:00", XID)
     assert event.meaning == "the GPU has fallen off the bus"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[12.345] step 12 loss 0.41",
+        "2025-03-04 09:47:12 INFO task 4 of 8 is blocked by task 3",
+        "09:47:12 server node7:29500 not responding, still trying",
+        "[5120.001] exporting layers",
+        "12 invoked the out of memory hook",
+    ],
+)
+def test_a_stamp_that_is_not_the_kernels_needs_a_message_that_is(line: str):
+    assert not PARSERS[0].begins.match(line)
 
 
 @pytest.mark.parametrize(
