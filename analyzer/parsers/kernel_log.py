@@ -28,6 +28,7 @@ _UNMISTAKABLE = (
     r"|(?:Buffer )?I/O error,? (?:on )?dev |amdgpu [0-9a-f]{4}:|mlx5_core [0-9a-f]{4}:|task:\S{1,16}\s+state:[A-Z] )"
 )
 """Messages that nobody but the kernel writes, whatever stands before them."""
+_MESSAGE = re.compile(_UNMISTAKABLE)
 _TIME = r"\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?"
 _TYPED_STAMP = (
     r"(?:<\d{1,3}>)?[\[(]? {0,12}(?:\d{1,12}(?:[.,]\d{1,9})?"
@@ -77,7 +78,8 @@ def parse(lines: Lines, start: int) -> Parsed | None:
 
 def _text_of(line: Line) -> str:
     """The line; without a stamp of which not enough is left to be read as the kernel's."""
-    typed = None if _is_own(head_of(line.text)) else _TYPED.match(line.text)
+    head = head_of(line.text)
+    typed = None if head.is_kernel or _MESSAGE.match(head.message) else _TYPED.match(line.text)
     return line.text[typed.end() :] if typed else line.text
 
 
