@@ -120,3 +120,13 @@ def test_a_result_is_awaited_from_the_child_that_is_stopped_whatever_it_is():
     job.process(14, ppid=12, role="resource-tracker")
     job.thread(14, syscall=reads(3))
     assert (job.edge(12).awaited, job.edge(12).kind) == ("process:h1/13", "worker")
+
+
+def test_who_waits_for_a_result_is_told_with_its_own_line():
+    own = (USER, "shard", 10)
+    inner = {"syscall": FUTEX_FOR_EVER, "stacks": (RESULT[0], own, *LOOP)}
+    job = pool_of_threads(inner, idle())
+    edge = job.edge(12)
+    assert edge.text == "waits at train.py:3 for a result of its thread ThreadPoolExecutor-0_0, which has a task"
+    pool = pool_of_threads(inner, inner)
+    assert {e.text.partition(" for ")[0] for e in pool.edges(12, 20)} == {"waits at train.py:10"}

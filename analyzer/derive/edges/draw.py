@@ -8,7 +8,7 @@ from typing import Any, Literal
 from flatline.bundle.facts import Frame, Process, Strength, Thread, WaitEdge
 
 from ...names import process_named, process_of_id
-from ..scene import Scene, host_of_id
+from ..scene import Scene, Stack, host_of_id, innermost_user
 
 Owner = Literal["thread", "process", "nobody", "outside", "unknown"]
 MAX_BRANCHES = 16
@@ -43,7 +43,8 @@ def edge(
     resource: str | None = None,
     rows: Sequence[Any] = (),
 ) -> WaitEdge:
-    """An edge that leaves `thread`; its evidence is the thread itself, its innermost frame, and `rows`."""
+    """An edge that leaves `thread`; its evidence is the thread itself, where it stands in the job's own code, its
+    innermost frame, and `rows`."""
     stack = scene.stack(thread.id)
     return WaitEdge(
         waiter=f"thread:{thread.id}",
@@ -58,7 +59,7 @@ def edge(
         rank=thread.rank,
         resource=resource,
         inside_job=inside_job,
-        evidence=references(thread, *stack[:1], *rows),
+        evidence=references(thread, innermost_user(stack), *stack[:1], *rows),
     )
 
 
@@ -122,6 +123,12 @@ def living(processes: Sequence[Process]) -> list[Process]:
 def workers_first(processes: Sequence[Process]) -> list[Process]:
     """Without the helpers every Python program has (resource tracker, trackers), unless there is nothing else."""
     return [p for p in processes if p.role not in HELPERS] or list(processes)
+
+
+def at_own_line(stack: Stack) -> str:
+    """`` at data.py:10``, where the thread stands in the job's own code; empty where it is in none."""
+    own = innermost_user(stack)
+    return f" at {(own.file or '?').rpartition('/')[2]}:{own.line_no or '?'}" if own else ""
 
 
 def seen_in(frame: Frame, own: Frame | None = None) -> str:

@@ -10,7 +10,7 @@ from ..known import AT_REST, known_wait
 from ..known_wait import KnownWait
 from ..scene import Scene, Stack, innermost_user
 from .bystanders import runs_loop, threads_where
-from .draw import MAX_BRANCHES, called_all, edge, edge_to_process, living, seen_in
+from .draw import MAX_BRANCHES, at_own_line, called_all, edge, edge_to_process, living, seen_in
 
 LOOPS = (("concurrent/futures/thread.py", "_worker"), ("multiprocessing/pool.py", "worker"))
 """What the threads of a pool run for all their life: file and function."""
@@ -67,7 +67,7 @@ def _to_threads(
     names = ", ".join(t.name or str(t.tid) for t in workers[:3])
     more = f" and {len(workers) - 3} more" if len(workers) > 3 else ""
     who = f"its thread {names}, which has a task" if only else f"one of its threads {names}{more}, which have tasks"
-    text = f"waits for a result of {who}"
+    text = f"waits{at_own_line(scene.stack(thread.id))} for a result of {who}"
     for worker in workers[:MAX_BRANCHES]:
         yield edge(scene, thread, f"thread:{worker.id}", wait.kind, strength, text, owner="thread", inside_job=True,
                    reason=seen_in(frame), rows=(frame, worker))  # fmt: skip
