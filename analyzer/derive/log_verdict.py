@@ -84,7 +84,7 @@ def as_verdict(verdict: Verdict, told: Told | None, logs: int) -> Verdict:
         return verdict.model_copy(update={"state": told.state, "confidence": told.confidence, "because": because})
     if not logs:
         return verdict
-    nothing = "its log does not say how it ended, or what it waits for"
+    nothing = "no line of its log says that it ended, or that a wait was given up"
     return verdict.model_copy(update={"because": [*verdict.because, nothing]})
 
 

@@ -19,6 +19,7 @@ from .wording import (
     end_sentence,
     place,
     record,
+    role,
     said,
     silence,
     taken_for,
@@ -32,7 +33,7 @@ def render(view: View, **_: object) -> str:
     )
     environment.filters.update(
         among=among, around=around, chain_heading=chain_heading, decides=decides, duration=duration,
-        end_sentence=end_sentence, place=place, record=record, said=said,
+        end_sentence=end_sentence, place=place, record=record, role=role, said=said,
         silence=silence, taken_for=taken_for, visible=visible,
     )  # fmt: skip
     template = resources.files("flatline.analyzer.reports") / "templates" / "report.html.j2"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..findings import Evidence, Finding
 from .view import View
 from .visible import visible
-from .wording import among, around, chain_heading, decides, place, silence, taken_for, the_rule
+from .wording import among, around, chain_heading, decides, place, role, silence, taken_for, the_rule
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!@&])")
 
@@ -46,7 +46,7 @@ def _lines(view: View) -> Iterator[str]:
         yield from _finding(view.diagnosis)
     if view.others:
         yield "\n**Also seen**\n"
-        yield from (f"- {plain(f.title)} ({f.role}, {f.word})" for f in view.others)
+        yield from (f"- {plain(f.title)} ({role(f)}, {f.word})" for f in view.others)
     if view.report.gaps:
         yield "\n**What could not be seen**\n"
         for gap in view.report.gaps:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..findings import Evidence, Finding, ReportGap
 from .view import View
 from .visible import visible
-from .wording import among, chain_heading, decides, place, silence, taken_for, the_rule
+from .wording import among, chain_heading, decides, place, role, silence, taken_for, the_rule
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STATE_COLOURS = {"hung": "red", "crashed": "red", "degraded": "yellow", "waiting": "yellow", "healthy": "green"}
@@ -123,7 +123,7 @@ def _others(view: View, paper: Paper) -> Iterator[str]:
         yield paper.style("Also seen", "bold")
     for finding in view.others:
         under = f", explained by {finding.explained_by}" if finding.explained_by else ""
-        yield from paper.wrap(f"{finding.title} ({finding.role}, {finding.word}{under})", "    ", "  - ")
+        yield from paper.wrap(f"{finding.title} ({role(finding)}, {finding.word}{under})", "    ", "  - ")
 
 
 def _around(view: View, paper: Paper) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..findings import (
     NO_EVIDENCE,
@@ -12,6 +12,7 @@ from ..findings import (
     ChainEnd,
     Evidence,
     Finding,
+    FindingRole,
     Recognised,
     Report,
     ReportChain,
@@ -61,6 +62,18 @@ def the_rule(finding: Finding) -> str:
 def chain_heading(verdict: Verdict) -> str:
     """What stands above the chain."""
     return "Why nothing moves" if verdict.state in STILL else "What it does"
+
+
+_ROLES: Mapping[FindingRole, str] = {
+    "root-cause": "another candidate",
+    "contributing": "contributing",
+    "symptom": "symptom",
+}
+
+
+def role(finding: Finding, *, is_diagnosis: bool = False) -> str:
+    """What a finding is to the reader: there is one root cause, and what else could be it is a candidate."""
+    return "root cause" if is_diagnosis else _ROLES[finding.role]
 
 
 def branches(report: Report, chain: ReportChain | None) -> list[str]:

@@ -15,7 +15,7 @@ from flatline.analyzer.judge.pack import Rulebook, load_rulebook
 from flatline.analyzer.reports import render
 from flatline.analyzer.reports.processes import process_table
 from flatline.analyzer.reports.view import View, view_of
-from flatline.analyzer.reports.wording import record
+from flatline.analyzer.reports.wording import record, role
 
 from flatline.bundle.facts import Fd, Futex, Lock, Log, Process, Socket, Syscall
 
@@ -204,3 +204,10 @@ def test_what_a_lock_or_a_command_line_says_as_evidence_is_a_sentence(row, says)
 def test_how_often_a_rule_was_right_is_told_in_words(named, right, says):
     finding = Finding.model_construct(measured=Measured(cases=113, named=named, right=right))
     assert record(finding) == says
+
+
+def test_there_is_one_root_cause_and_what_else_could_be_it_is_a_candidate():
+    finding = Finding(rule="r", cause="c", role="root-cause", confidence=0.6, word="possible", title="T", summary="", evidence=[])
+    assert role(finding, is_diagnosis=True) == "root cause"
+    assert role(finding) == "another candidate"
+    assert role(finding.model_copy(update={"role": "symptom"})) == "symptom"
