@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Any
 
 from flatline.bundle.facts import COLLECTED, Log
@@ -21,6 +20,7 @@ from .log_writers import ends, log_of
 from .numbering import numbered
 from .owners import Owners
 from .relations import with_relations
+from .sessions import runs
 from .sources import Source
 from .speakers import Speaker, speaker_of_heading, speaker_of_name
 from .surroundings import united
@@ -145,11 +145,8 @@ class _Desk:
         return log_of([line.text for line in lines]) if self._asked <= MAX_ASKED else ""
 
     def _logs(self, source: Source, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
-        """A log for every run of blocks that are text of one: a traceback does not cut the log it stands in."""
-        for is_log, run in groupby(blocks, key=lambda block: block.is_log):
-            if not is_log:
-                continue
-            whole = list(run)
+        """A log for every run of blocks that are text of one."""
+        for whole in runs(lines, blocks):
             first, last = lines[whole[0].first].number, lines[whole[-1].end - 1].number
             row = Log("unknown", "file", text=source.name, text_first=first, text_last=last, size=source.kept.size,
                       last_line=lines[whole[-1].end - 1].shown[:500], omitted_bytes=source.kept.omitted_bytes or None,
