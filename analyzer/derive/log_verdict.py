@@ -55,6 +55,8 @@ ZONE_S = 1800.0
 """What clocks of different time zones differ by is a multiple of this."""
 MAX_ZONES_S = 14 * 3600.0
 LATE_TROUBLE = 10
+MAX_FALLBACKS = 20
+"""Lines about the device that are looked at; the first ones tell."""
 FATAL_XIDS = frozenset({48, 61, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120, 140})
 """After which the device, or the context on it, is lost or limited."""
 KERNEL_LOG = "raw/kernel-log.txt"
@@ -242,7 +244,8 @@ def _last_bar(one: Read) -> Progress | None:
 
 
 def _fallback(one: Read) -> Told | None:
-    sign = next(iter(one.of("fallback")), None)
+    """What a job says of its device before it begins; who says it between two steps says it of something else."""
+    sign = next((s for s in one.of("fallback")[:MAX_FALLBACKS] if not one.goes_on_over(s)), None)
     return Told("degraded", 0.6, _said(one, sign)) if sign is not None else None
 
 

@@ -28,7 +28,7 @@ _TIMES = re.compile(
     rf"(?P<elapsed>{_CLOCK})(?:<(?P<left>{_CLOCK}|\?))?(?:, *(?P<rate>[\d.]+|\?) ?(?P<unit>[^,\]]{{1,24}}))?"
 )
 _STEP = re.compile(
-    r"(?i)\b(?P<label>step|iter|iteration|epoch|batch|global[_ ]step)s?['\"]?[ :=#]{1,12}\[?"
+    r"(?i)\b(?P<label>step|iter|iteration|epoch|batch|global[_ ]step|trial(?= \d{1,9} finished))s?['\"]?[ :=#]{1,12}\[?"
     r"(?P<done>\d{1,9}(?:\.\d{1,6}(?=[},]))?)(?: ?/ {0,8}(?P<total>\d{1,9}))?"
 )
 """Also ``{'loss': 0.8815, 'epoch': 1.37}``, with what is done of an epoch."""

@@ -351,12 +351,12 @@ OF_A_PART = re.compile(
     r"Exception (?:raised )?in thread\b|Thread \w+:$|--- Logging error ---|Process \S{1,60}-\d+(?::\d+)*:$"
     r"|(?:.{0,80}\W)?(?:(?:Task|Future) exception was never retrieved|exception calling callback <Future"
     r"|Exception in (?:callback|ASGI application)\b|Exception on \S{1,80} \[[A-Z]{3,7}\]|ERROR[: -]+asyncio\b"
-    r"|asyncio\W{1,4}ERROR\b)"
+    r"|asyncio\W{1,4}ERROR\b|[Tt]rial \S{1,40} (?:failed|errored)\b)"
 )
 """The beginning of a line that says whose the error below it is: a thread's, a task's, a request's, a child's of
-multiprocessing. The process at hand lives on."""
+multiprocessing, a trial's of a search. The process at hand lives on."""
 
-WARNS = re.compile(r".{0,200}\b(?:[A-Z]\w*Warning: |WARNING\b)")
+WARNS = re.compile(r".{0,200}\b(?:[A-Z]\w*Warning: |WARNING\b|[Tt]rial \S{1,40} (?:failed|errored)\b)")
 """What such a line quotes of an error has not ended anything."""
 
 PROMPT = re.compile(

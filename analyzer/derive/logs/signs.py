@@ -33,8 +33,11 @@ _CALL = re.compile(
 """A frame of a traceback, of Python and of IPython."""
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:: |:?$)")
 """What a traceback ends with."""
-_NATIVE = re.compile(r"#\d+ |.{0,80}\bpy-bt\b|Thread \d+ \(|.{0,80}\(most recent call first\)")
-"""A line of a debugger's: the Python frames beside it are of what runs."""
+_OF_WHAT_RUNS = re.compile(
+    r"#\d+ |.{0,80}\bpy-bt\b|(?:Current t|T)hread (?:0x|\d)|.{0,80}\(most recent call first\)"
+    r"|<Task |.{0,20}\b[Ss]tack (?:for|of) (?:<|thread|task)"
+)
+"""A line of a debugger's, or of a program's that shows its stacks: the frames beside it are of what runs."""
 _ARROW = re.compile(r"-+> ?\d+ (.*)")
 _SHAPE = str.maketrans("123456789", "000000000")
 _NUMBER_TELLS = re.compile(r"(?i)exit|return|status|signal")
@@ -53,6 +56,8 @@ PROMPT_LINES = 3
 """Lines from the end among which a question may be the last: a shell or a redraw can follow it."""
 LAST_WORDS = 3
 """Lines that may follow what a log says last, and say nothing."""
+BEGUN_ANEW = 4
+"""Where a bar or counter must have been at least, for half of it or less to be a new beginning."""
 CAUGHT_AFTER = 20
 """Ordinary lines after an error from which on the log has gone on."""
 
@@ -96,13 +101,17 @@ class Read:
         """Index of the last line at which a bar or counter was beyond where it had been; -1: none ever was.
 
         A step's line is written when it is done; a bar is also drawn again where it stands, when an error closes it.
+        One that falls far back was begun anew; those of several ranks stand near each other.
         """
-        furthest: dict[str, float] = {}
+        furthest: dict[tuple[str, float | None], float] = {}
         last = -1
         for index, state in self.progress:
-            if state.done > furthest.get(state.label, state.done if state.is_bar else 0):
+            key = state.label, state.total
+            before = furthest.get(key, state.done if state.is_bar else 0)
+            if state.done > before:
                 last = index
-            furthest[state.label] = max(state.done, furthest.get(state.label, 0))
+            begun_anew = before >= BEGUN_ANEW and state.done < before / 2
+            furthest[key] = state.done if begun_anew else max(state.done, before)
         return last
 
     def is_last_word(self, sign: Sign) -> bool:
@@ -115,6 +124,15 @@ class Read:
             return True
         last = next(s for s in reversed(self.signs) if s.kind == sign.kind)
         return self.plain_after(last) > CAUGHT_AFTER
+
+    def goes_on_over(self, sign: Sign) -> bool:
+        """Whether one counter stood before that line, and stands further after it."""
+        before = {(state.label, state.total): state.done for index, state in self.progress if index < sign.index}
+        after: dict[tuple[str, float | None], float] = {}
+        for index, state in self.progress:
+            if index > sign.index:
+                after.setdefault((state.label, state.total), state.done)
+        return any(done > before[key] for key, done in after.items() if key in before)
 
     def prompt(self) -> Line | None:
         """The question at the end of the log, if it ends with one."""
@@ -224,7 +242,7 @@ def cut_stack(one: Read) -> str | None:
     code, last = None, one.text.lines[-MAX_TRACEBACK:]
     if len(last) <= FRAGMENT and last[0].bare.startswith("File "):
         return None
-    if any(_NATIVE.match(line.text) for line in last):
+    if any(_OF_WHAT_RUNS.match(line.text) for line in last):
         return None
     for line in reversed(last):
         if _CALL.search(line.text):

@@ -147,6 +147,12 @@ UNKNOWN = {
     "an error before the bar went on": "  5%|▌  | 5/100 [00:05<01:35, 1.00it/s]\n" + TRACEBACK.format(code="log()", error="OSError: no") + "  6%|▌  | 6/100 [00:06<01:34, 1.00it/s]\n",
     "an end at the time limit of the scheduler": stepping(1, 4) + "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2025-04-11T02:11:09 DUE TO TIME LIMIT ***\n",
     "NCCL that says what it found": "n1:70:70 [0] NCCL INFO Bootstrap : Using eth0:198.51.100.7<0>\nn1:70:70 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n",
+    "trials that failed, and others that were finished": "[W 2026-05-02 08:00:09,100] Trial 0 failed with parameters: {'lr': 0.3} because of the following error: RuntimeError('CUDA out of memory').\n"
+    + TRACEBACK.format(code="step(x)", error="torch.OutOfMemoryError: CUDA out of memory.") + "[W 2026-05-02 08:00:09,200] Trial 0 failed with value None.\n[I 2026-05-02 08:01:09,100] Trial 1 finished with value: 0.4 and parameters: {'lr': 0.1}.\n",
+    "an error before a run that was begun anew": stepping(1, 9) + TRACEBACK.format(code="step(x)", error="ValueError: nan") + stepping(1, 5),
+    "a part that has no device, between two steps": stepping(1, 4) + "tokenizer: CUDA is not available here, using cpu\n" + stepping(5, 8),
+    "a stack of a task that the program prints": "<Task pending name='Task-3' coro=<fill() running at /job/fit.py:9>>\n  File \"/job/fit.py\", line 9, in fill\n",
+    "stacks that the program prints of its threads": "=== stack of thread 0x7f03 ===\n  File \"/job/fit.py\", line 31, in <module>\n    main()\n  File \"/job/fit.py\", line 12, in main\n    loop()\n",
     "a bar that is full": "100%|██████████| 12/12 [00:51<00:00,  8.04it/s]\n",
 }  # fmt: skip
 
@@ -181,6 +187,23 @@ def test_an_error_of_its_own_after_that_of_a_thread_ends_a_process(tmp_path: Pat
     assert verdict_of(tmp_path, log=thread + own).state == "crashed"
     cut = thread.removesuffix("OSError: lost\n")
     assert verdict_of(tmp_path, log=cut + own).state == "crashed"
+
+
+def test_a_trial_that_nobody_catches_ends_the_search(tmp_path: Path) -> None:
+    error = TRACEBACK.format(code="step(x)", error="torch.OutOfMemoryError: CUDA out of memory.")
+    text = f"[W 2026-05-02 08:00:09,100] Trial 0 failed with parameters: {{}} because of the following error: {error}{error}"
+    assert verdict_of(tmp_path, log=text).state == "crashed"
+
+
+def test_a_rank_whose_bar_is_drawn_again_behind_the_others_has_not_begun_anew(tmp_path: Path) -> None:
+    bars = [f" {n}%|▏   | {n}/100 [00:{n:02}<05:00, 1.00it/s]\n" for n in (1, 1, 2, 2)]
+    error = TRACEBACK.format(code="step(x)", error="ValueError: nan")
+    assert verdict_of(tmp_path, log="".join(bars) + error + bars[0] + bars[3]).state == "crashed"
+
+
+def test_the_device_that_a_job_names_before_it_begins_is_its_own(tmp_path: Path) -> None:
+    text = "CUDA is not available, using cpu\n" + stepping(1, 40)
+    assert verdict_of(tmp_path, log=text).state == "degraded"
 
 
 def test_frames_of_python_in_a_debugger_are_no_traceback_that_was_cut_off(tmp_path: Path) -> None:
