@@ -20,9 +20,9 @@ EXIT_NOWHERE_TO_WRITE = 5
 EXIT_OUTPUT_LOST = 6
 """Every command: standard output could not be written; a bundle or report that went to a file is there."""
 EXIT_CAUSE_NAMED = 10
-"""analyze: a cause was named (crashed and degraded included)."""
+"""analyze: a cause was named, or it crashed or is degraded."""
 EXIT_UNDECIDED = 11
-"""analyze: stuck, but undecided."""
+"""analyze: stuck or unknown, and undecided."""
 EXIT_UNREADABLE = 20
 """analyze, show, salvage: the input could not be read."""
 

@@ -46,8 +46,9 @@ examples:
   flatline analyze BUNDLE --format json | jq .       # for programs
 
 exit codes:
-  0 healthy, slow or waiting as designed   10 a cause was named    11 stuck, but undecided
-  2 usage                                  20 the input cannot be read
+  0 healthy, slow or waiting as designed   10 a cause was named, or it crashed or is degraded
+  2 usage                                  11 stuck or unknown, and undecided
+                                           20 the input cannot be read
 """
 
 

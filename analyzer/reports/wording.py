@@ -108,6 +108,8 @@ def no_cause(report: Report, chain: ReportChain | None) -> str:
         return "The chain above is proven, but no rule knows a remedy for it."
     if verdict.state == "crashed":
         return "It has ended, and no rule found out why."
+    if verdict.state == "degraded":
+        return "It runs, but not as it was meant to, and no rule found out why."
     return "Undecided: no rule found enough evidence to name a cause."
 
 

@@ -15,7 +15,7 @@ from flatline.analyzer.judge.pack import Rulebook, load_rulebook
 from flatline.analyzer.reports import render
 from flatline.analyzer.reports.processes import process_table
 from flatline.analyzer.reports.view import View, view_of
-from flatline.analyzer.reports.wording import record, role
+from flatline.analyzer.reports.wording import no_cause, record, role
 
 from flatline.bundle.facts import Fd, Futex, Lock, Log, Process, Socket, Syscall
 
@@ -132,6 +132,14 @@ def test_a_wait_says_what_ends_it_and_the_exit_code_agrees(job, begins, code):
     report, case = seen(job, Rulebook(()))
     assert begins in re.sub(r"\s+", " ", render("text", report, case))
     assert exit_code(report) == code
+
+
+def test_a_degraded_job_without_a_cause_is_called_that_and_the_exit_code_agrees():
+    job = alone(syscall=FUTEX_FOR_EVER)
+    report, _ = seen(job, Rulebook(()))
+    degraded = report.model_copy(update={"verdict": report.verdict.model_copy(update={"state": "degraded"})})
+    assert no_cause(degraded, None) == "It runs, but not as it was meant to, and no rule found out why."
+    assert exit_code(degraded) == 10
 
 
 def test_a_text_that_several_streams_write_is_shown_once_with_its_streams():
