@@ -114,3 +114,24 @@ def test_a_job_that_goes_to_the_background_is_a_process():
     block = only("[1] 40712\n", "shell-job")
     assert [(row.pid, row.state) for row in rows_of(block, Process)] == [(40712, "unknown")]
     assert [block.kind for block in blocks_of("[1] 40712 samples\n[12] 0\n")] == ["log"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2]+  Stopped                 vim notes.txt",
+        "[2]+  Stopped                 sudo /usr/bin/less train.log",
+        "[3]  + 4250 suspended  htop",
+        "zsh: suspended  tail -f train.log",
+        "fish: Job 2, 'watch -n 1 nvidia-smi' has stopped",
+        "[2]-  Exit 1                  grep -n loss train.log",
+    ],
+)
+def test_what_a_person_looks_with_is_no_process_of_the_job(line: str):
+    block = only(line, "shell-job")
+    assert block.rows == ()
+    assert block.is_log
+
+
+def test_a_job_whose_output_a_pager_shows_is_one():
+    assert rows_of(only("[1]+  Stopped                 python train.py | less", "shell-job"), Process)
