@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from .grammar import NAME_CHARS, SEPARATOR, Name
-from .marks import has_mark
 from .names import LONGEST, SecretName, classify, classify_query
 from .one_value import SCHEME, value_of
 from .several_values import CONTAINER, LIST_BELOW, block_scalar, cookies, items_below, values_inside
 from .spans import Span
-from .values import has_letters_and_digits, hides_nothing, looks_secret
+from .values import has_letters_and_digits, looks_secret
 
 REREAD = 4
 """How many times its own length a text may cost in values that turn out to be none."""
@@ -39,6 +38,7 @@ _ANCHORS = (
     "psk",
     "otp",
     "_sk",
+    "bearer",
     "pw",
 )
 """In small letters."""
@@ -61,7 +61,7 @@ def find_assignments(text: str) -> Iterator[Span]:
         name = judged_name(text, start, done)
         if name is None:
             continue
-        spans, read_to = _values_of(text, name)
+        spans, read_to = values_of(text, name)
         yield from spans
         if spans:
             done = max(done, spans[-1].end)
@@ -124,7 +124,7 @@ def _of_two_words(text: str, start: int, name: str) -> SecretName | None:
     return together if together and together.certain else None
 
 
-def _values_of(text: str, name: Name) -> tuple[list[Span], int]:
+def values_of(text: str, name: Name) -> tuple[list[Span], int]:
     """The secrets after the name, and how far the text was read for them."""
     separator = SEPARATOR.match(text, name.end)
     if not separator or not _fits(text, name, separator):
@@ -216,44 +216,6 @@ def _opens_a_tuple(text: str, name_start: int) -> bool:
     return before[-1:] in ("(", "[") or ("setattr" in before and _OF_AN_OBJECT.search(before) is not None)
 
 
-_PAIR = re.compile(
-    r"""(?:\b|(?<=[0-9;\[]m))
-    (?:name|Name|key|Key)(\\{0,15}["']?)[ ]?[:=][ ]?\\{0,15}["']?(?P<name>[A-Za-z0-9_.-]{2,80})\\{0,15}["']?
-    [ \t]{0,40},?(?:(?:\r?\n|\\n)[ \t]{0,40}(?=\r?\n|\\n)){0,2}(?:\r?\n|\\n)?[ \t-]{0,40}
-    \\{0,15}["']?(?P<called>value|Value|content)(?=\\{0,15}["']?[ ]?[:=])""",
-    re.X,
-)
-
-
-_REVERSED_PAIR = re.compile(
-    r"""\b(?:value|Value)(\\{0,15}["']?)[ ]?:[ ]?(?P<quote>\\{0,15}["']?)(?P<value>[^\s"'\\]{8,400})(?P=quote)
-    [ \t]{0,40},?(?:\r?\n[ \t]{0,40})?[ \t]{0,40}\\{0,15}["']?(?:name|Name|key|Key)\1
-    [ ]?:[ ]?\\{0,15}["']?(?P<name>[A-Za-z0-9_.-]{2,80})(?![\w.-])""",
-    re.X,
-)
-
-
-def find_pairs(text: str) -> Iterator[Span]:
-    """``- name: HF_TOKEN`` with ``value: …`` below, and the same in JSON."""
-    if "value" not in text and "Value" not in text and "content" not in text:
-        return
-    for pair in _PAIR.finditer(text):
-        promise = classify(pair["name"])
-        if promise:
-            name = Name(pair.start("called"), pair.end(), pair["name"], promise)
-            yield from _values_of(text, name)[0]
-    for pair in _REVERSED_PAIR.finditer(text):
-        promise = classify(pair["name"])
-        value = pair["value"]
-        if (
-            promise
-            and not hides_nothing(promise.kind, value)
-            and not has_mark(value)
-            and looks_secret(value, shortest=8)
-        ):
-            yield Span(*pair.span("value"), promise.kind, value)
-
-
 _ESCAPED_NAME = re.compile(
     r"""\\{0,15}["'](?P<name>(?:[\w.-]|\\{1,15}u00[0-9a-fA-F]{2}){2,80})(?=\\{0,15}["']\s{0,9}:)""", re.ASCII
 )
@@ -267,4 +229,4 @@ def find_escaped_names(text: str) -> Iterator[Span]:
         plain = re.sub(r"\\{1,15}u00([0-9a-fA-F]{2})", lambda code: chr(int(code[1], 16)), found["name"])
         promise = classify(plain) if plain != found["name"] else None
         if promise:
-            yield from _values_of(text, Name(found.start("name"), found.end("name"), plain, promise))[0]
+            yield from values_of(text, Name(found.start("name"), found.end("name"), plain, promise))[0]

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .marks import MARK
+from .names import classify
+from .pairs import calls_a_name, calls_a_value
 from .redactor import Redactor
 
 JSON, JSON_LINES = (".json",), (".jsonl",)
@@ -94,14 +96,16 @@ def _value(value: Any, redactor: Redactor, name: str = "") -> Any:
             return list(redactor.argv(value))
         return [_value(item, redactor) for item in value]
     if isinstance(value, Mapping):
-        return {redactor.text(key): _value(item, redactor, _name_of(value, key)) for key, item in value.items()}
+        return {redactor.text(key): _value(item, redactor, _name_of(value, key, name)) for key, item in value.items()}
     return value
 
 
-def _name_of(row: Mapping[str, Any], key: str) -> str:
-    """What the value is called: its key, or what the row calls it."""
-    named = row.get("name")
-    return named if key == "value" and isinstance(named, str) else key
+def _name_of(row: Mapping[str, Any], key: str, of_row: str) -> str:
+    """What the value is called: its key, or what the row calls it, or what the row itself is called."""
+    if calls_a_value(key) is False:
+        return key
+    names = (item for other, item in row.items() if isinstance(item, str) and calls_a_name(other))
+    return next((name for name in (*names, of_row) if classify(name)), key)
 
 
 def _strings(before: Any, after: Any, place: str) -> Iterator[tuple[str, str, str]]:

@@ -19,6 +19,7 @@ from .grammar import SEPARATOR
 from .lazy import LazyPattern
 from .names import classify
 from .outlines import outline
+from .pairs import may_stand_apart
 from .places import OPTIONS, command_of, stands_alone
 from .presence import literals_of
 from .shape_table import SHAPES
@@ -83,7 +84,12 @@ def _names(text: str) -> Iterator[int]:
             found = end
         else:
             continue
-        if SEPARATOR.match(text, found) or _ESCAPED.match(text, found) or _END_OF_LINE.match(text, found):
+        if (
+            SEPARATOR.match(text, found)
+            or _ESCAPED.match(text, found)
+            or _END_OF_LINE.match(text, found)
+            or may_stand_apart(text, start, found)
+        ):
             yield at
     if "\\u55" in text:
         for escaped in _ESCAPED_NAME.finditer(text):

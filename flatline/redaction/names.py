@@ -98,7 +98,7 @@ def classify(name: str) -> SecretName | None:
         return None
     if not _TELLING.search(name):
         return None
-    words = _words(name)
+    words = words_of(name)
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in QUALIFIERS):
         words = words[:-1]
     if len(words) > 2 and words[-2] == "key" and words[-1] in ("base", "data", "json", "pem"):
@@ -120,7 +120,7 @@ def classify_query(name: str) -> SecretName | None:
     return _QUERY.get(name.lower()) or classify(name)
 
 
-def _words(name: str) -> tuple[str, ...]:
+def words_of(name: str) -> tuple[str, ...]:
     """``AWS_SECRET_ACCESS_KEY`` and ``awsSecretAccessKey`` -> aws secret access key."""
     words: list[str] = []
     for piece in re.split(r"[^A-Za-z0-9]+", name):

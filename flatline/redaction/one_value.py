@@ -68,6 +68,8 @@ def value_of(text: str, name: Name, separator: re.Match[str]) -> tuple[list[Span
         end = end_of_bare(text, name, separator, start)
     if name.promise.kind == "authorization" and _PARAMETERS.match(text, start):
         return _parameters(text, start)
+    if quoted:
+        start, end = _within_repr(text, start, end)
     start, end = _without_scheme(text, start, end, quoted)
     if not quoted:
         words = _words_of(text, name, separator, start)
@@ -111,6 +113,18 @@ def _words_of(text: str, name: Name, separator: re.Match[str], start: int) -> re
         return None
     is_apart = text[start - 1 : start].isspace() or _LINE_BEHIND.match(text, words.end())
     return words if is_apart or _LINE_BEFORE.search(text, max(0, name.start - 500), name.start) else None
+
+
+_REPR = re.compile(
+    r"""(?:0x[0-9a-f]{1,16}[ ]|[\w.]{1,40}\()?[bru]{0,2}(?P<quote>\\{0,15}["'])(?P<value>[^"'\\\n]{6,4000}?)"""
+    r"""(?:\.{3}|…)?(?P=quote)?(?:\.{3}|…)?\)?"""
+)
+
+
+def _within_repr(text: str, start: int, end: int) -> tuple[int, int]:
+    """Within the quotes of a string that was written as code into a string: ``"repr": "'…'"``, cut or not."""
+    inner = _REPR.fullmatch(text, start, end)
+    return inner.span("value") if inner else (start, end)
 
 
 def _without_scheme(text: str, start: int, end: int, quoted: bool) -> tuple[int, int]:

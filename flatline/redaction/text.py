@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from .assignments import find_assignments, find_escaped_names, find_pairs
+from .assignments import find_assignments, find_escaped_names
 from .blocks import find_answers, find_cells, find_defaults, find_hex_words, find_kube_secrets
 from .colours import without_colours
 from .over_lines import find_values_below
+from .pairs import find_pairs
 from .places import find_aws_secrets, find_netrc, find_schemes, find_statements, find_tool_options, find_userinfo
 from .private_keys import find_private_keys
 from .shapes import find_beginning_at_end, find_shapes
