@@ -9,7 +9,7 @@ from functools import cache
 from operator import methodcaller
 from typing import Any, get_args, get_type_hints
 
-from flatline.bundle.facts import TABLES, Frame, Syscall
+from flatline.bundle.facts import TABLES, Frame, Scheduler, Syscall
 
 LOG_TABLE = "log"
 COUNT_TABLE = "count"
@@ -84,6 +84,23 @@ def _lock(frame: Frame) -> str | None:
     return name if found[2] or _LOCK.search(name) else None
 
 
+_ROLE = re.compile(r"master|workers?|launcher|chief|head|driver|executor|leader|ps|node|rank|replica")
+"""What a pod is in its job, as operators put it into its name."""
+_RANDOM = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}(?:[bcdfghjklmnpqrstvwxz2456789]{3,5})?")
+"""Of the letters that Kubernetes takes for the end of a name: no vowels, and no digit that looks like a letter."""
+
+
+def _group(row: Scheduler) -> str | None:
+    """``fit`` of the pods fit-master-0 and fit-worker-1-x7k2p: up to what they are in it, without what is random."""
+    if row.job is None or row.kind != "kubernetes":
+        return None
+    words = row.job.rpartition("/")[2].split("-")
+    while len(words) > 1 and _RANDOM.fullmatch(words[-1]):
+        words.pop()
+    end = next((i for i, word in enumerate(words) if word.isdecimal() or _ROLE.fullmatch(word)), len(words))
+    return "-".join(words[:end])
+
+
 VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
     "cgroups": {
         "memory_share": _share(lambda row: row.memory_current, lambda row: row.memory_max),
@@ -94,6 +111,7 @@ VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
         "used_share": _share(lambda row: row.used, lambda row: row.memory),
         "power_share": _share(lambda row: row.power, lambda row: row.power_limit),
     },
+    "scheduler": {"group": _group},
     "limits": {"share": _share(lambda row: row.used, lambda row: row.soft)},
     "mounts": {
         "used_share": _share(lambda row: _not_free(row.free, row.size), lambda row: row.size),
@@ -103,6 +121,7 @@ VIRTUAL: Mapping[str, Mapping[str, Callable[[Any], Any]]] = {
 """table -> field -> function; ``frames.code`` is the text of the frame's own line, ``frames.lock`` the name of the lock
 that it takes there (``_lock`` of ``with self._lock:``), ``frames.prompt`` what that line
 asks a person, where it stands there: ``input("Go on? ")``, ``frames.scope`` of ``pool::Queue::pop`` is ``pool::Queue``;
+``scheduler.group`` is what the names of a job's pods have in common;
 shares go from 0 to 1."""
 
 NEEDED: Mapping[tuple[str, str], tuple[str, Callable[[Any], bool]]] = {
