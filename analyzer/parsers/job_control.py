@@ -57,9 +57,9 @@ _BEGUN = re.compile(r"\[(?P<job>\d{1,4})\] (?P<pid>[1-9]\d{1,6})$")
 STOP_NUMBERS = {"STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22}
 _BY_WORD = {"tty input": 21, "tty output": 22, "signal": 19}
 _OF_A_PERSON = re.compile(
-    r"(?:sudo )?(?:\S*/)?(?:vi|n?vim|vimdiff|view|nano|pico|emacs|micro|hx|helix|joe|mcedit|visudo|crontab|less|more|most"
-    r"|man|info|tail|head|cat|bat|watch|[bh]?top|atop|iotop|nvtop|nvitop|gpustat|nvidia-smi|rocm-smi|journalctl|dmesg|[ef]?grep"
-    r"|rg|find|fzf|git|tig|lazygit|ranger|mc|nnn|ncdu|screen|tmux|ssh-keygen|ping)(?: |$)"
+    r"(?:sudo )?(?:\S*/)?(?:vi|n?vim|vimdiff|view|nano|pico|emacs|micro|hx|helix|joe|mcedit|visudo|crontab|less|more"
+    r"|most|man|info|tail|head|cat|bat|watch|[bh]?top|atop|iotop|nvtop|nvitop|gpustat|nvidia-smi|rocm-smi|journalctl|dmesg"
+    r"|[ef]?grep|rg|find|fzf|git|tig|lazygit|ranger|mc|nnn|ncdu|screen|tmux|ssh-keygen|ping)(?: |$)"
 )
 """What somebody edits or looks at things with, beside the job: that it is stopped is no matter of the job's."""
 _DEATHS = {"killed": 9, "terminated": 15, "abort": 6, "segmentation fault": 11, "bus error": 7, "hangup": 1}
