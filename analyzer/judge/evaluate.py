@@ -17,6 +17,7 @@ from .fields import LOG_TABLE, Absent, Count, table_of, value_of
 from .index import FactIndex, Rows
 from .logs import LogPattern
 from .order import Order, is_capped
+from .patterns import PatternRefused
 from .stack import StackPattern, compile_stack
 
 MAX_STEPS = 100_000
@@ -93,6 +94,12 @@ def searches(condition: Condition) -> Iterator[Search]:
         yield from searches(each)
 
 
+def _name(pattern: Any) -> str:
+    if not isinstance(pattern, str):
+        raise PatternRefused("`pattern` is the name of one, as `patterns` of the rule or of its pack has it")
+    return pattern
+
+
 def compile_condition(model: Any, patterns: Mapping[str, LogPattern], *, trusted: bool) -> Condition:
     """Compile one condition. Raises PatternRefused; KeyError for a pattern the rule does not define."""
     if isinstance(model, (language.AnyOf, language.AllOf)):
@@ -101,7 +108,7 @@ def compile_condition(model: Any, patterns: Mapping[str, LogPattern], *, trusted
         return Choice(tuple(compile_condition(b, patterns, trusted=trusted) for b in branches), all_of)
     where = dict(model.where)
     table = model.none if isinstance(model, language.Nothing) else model.find
-    pattern = patterns[str(where.pop("pattern"))] if table == LOG_TABLE and "pattern" in where else None
+    pattern = patterns[_name(where.pop("pattern"))] if table == LOG_TABLE and "pattern" in where else None
     search = Search(
         table,
         None,
@@ -138,7 +145,12 @@ class Solver:
 
     def __init__(self, index: FactIndex, steps: int = MAX_STEPS) -> None:
         self._index = index
-        self._steps = steps
+        self._steps = self._allowed = steps
+
+    @property
+    def taken(self) -> int:
+        """Steps that it has taken."""
+        return self._allowed - max(self._steps, 0)
 
     def solutions(self, conditions: Sequence[Condition], bindings: Bindings) -> Iterator[Match]:
         """Every way in which all conditions hold."""

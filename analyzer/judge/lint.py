@@ -249,7 +249,8 @@ def _bad_shared_patterns(pack: Pack) -> Iterator[Problem]:
     document = read_file(path, []) if path.exists() else None
     info = parse_model(PackInfo, document) if document is not None else None
     if document is not None and isinstance(info, PackInfo):
-        yield from _too_short(document, info.patterns)
+        good = {pattern.pattern for pattern in pack.patterns.values()}
+        yield from _too_short(document, {name: text for name, text in info.patterns.items() if text in good})
 
 
 def _too_short(document: Document, patterns: Mapping[str, str]) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from .patterns import Compiled
 LogText = Callable[[Log], str | Text]
 """The text of one log; empty when none was taken."""
 
+Place = str | int
+InOrder = Mapping[Place, tuple[Sequence[int], Sequence["LogHit"]]]
 MAX_HITS = 200
 """Of one pattern in all logs; so many mean at least so many."""
 TAIL_LINES = 50
@@ -58,6 +60,11 @@ class LogHit:
     def line(self) -> int:
         return self.number
 
+    @property
+    def place(self) -> Place:
+        """The text it stands in: several logs may be parts of one, and two streams one log."""
+        return self.log.text or id(self.log)
+
     def __getattr__(self, name: str) -> Any:
         groups = self.__dict__.get("groups", {})
         if name in groups:
@@ -75,6 +82,8 @@ class LogSearch:
         self._text_of = text_of
         self._wanted: dict[str, LogPattern] = {}
         self._found: dict[str, _Places] = {}
+        self._hits: dict[tuple[LogPattern, Scope], list[LogHit]] = {}
+        self._in_order: dict[tuple[LogPattern, Scope], InOrder] = {}
 
     def expect(self, patterns: Iterable[LogPattern]) -> None:
         """What will be asked for: it is searched for in one pass, when it is asked for first."""
@@ -83,14 +92,32 @@ class LogSearch:
                 known = self._wanted.get(pattern.pattern)
                 self._wanted[pattern.pattern] = known if known and known.everywhere else pattern
 
-    def hits(self, pattern: LogPattern, scope: Scope) -> list[LogHit]:
+    def hits(self, pattern: LogPattern, scope: Scope) -> Sequence[LogHit]:
         """At most 200 hits, in the order of logs and lines."""
+        if (pattern, scope) not in self._hits:
+            self._hits[pattern, scope] = self._hits_of(pattern, scope)
+        return self._hits[pattern, scope]
+
+    def in_order(self, pattern: LogPattern, scope: Scope) -> InOrder:
+        """The numbers of the lines of each text, and their hits; of the scope ``all`` those of the tail as well."""
+        if (pattern, scope) not in self._in_order:
+            scopes: tuple[Scope, ...] = ("all", "tail") if scope == "all" else (scope,)
+            found = {(hit.place, hit.number): hit for one in scopes for hit in self.hits(pattern, one)}
+            texts: dict[Place, tuple[list[int], list[LogHit]]] = {}
+            for place, number in sorted(found, key=lambda at: at[-1]):
+                numbers, hits = texts.setdefault(place, ([], []))
+                numbers.append(number)
+                hits.append(found[place, number])
+            self._in_order[pattern, scope] = texts
+        return self._in_order[pattern, scope]
+
+    def _hits_of(self, pattern: LogPattern, scope: Scope) -> list[LogHit]:
         if self._lacks(pattern.pattern, everywhere=scope == "all"):
             self.expect([replace(pattern, everywhere=scope == "all")])
             self._found |= self._search(list(self._wanted.values()))
             self._wanted.clear()
         places = self._found[pattern.pattern]
-        of_at_least = MAX_HITS if len(places.first) >= MAX_HITS else None
+        of_at_least = places.of_at_least
         found = (self._hit(pattern, place, of_at_least) for place in places.of(scope))
         return [hit for hit in found if scope != "last-line" or hit.is_last][:MAX_HITS]
 
@@ -151,6 +178,13 @@ class _Places:
     everywhere: bool = True
     first: list[_Place] = field(default_factory=list)
     tail: list[_Place] = field(default_factory=list)
+
+    @property
+    def of_at_least(self) -> int | None:
+        """How many there are at least, when more were there than were kept."""
+        if self.everywhere:
+            return MAX_HITS if len(self.first) >= MAX_HITS else None
+        return TAIL_LINES if len(self.tail) >= TAIL_LINES else None
 
     def of(self, scope: Scope) -> list[_Place]:
         return self.first if scope == "all" else self.tail

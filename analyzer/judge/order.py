@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from .conditions import Bindings
 from .language import Scope
@@ -26,32 +26,19 @@ class Order:
         """Whether the lines that it speaks of were found."""
         return all(isinstance(bindings.get(name), LogHit) for name in self.names)
 
-    def lines(self, logs: LogSearch, pattern: LogPattern, scope: Scope, bindings: Bindings) -> list[LogHit]:
+    def lines(self, logs: LogSearch, pattern: LogPattern, scope: Scope, bindings: Bindings) -> Sequence[LogHit]:
         """The hits of a scope that stand there, in their order; none when a line it speaks of is not known."""
         if not self.is_known(bindings):
             return []
-        scopes: tuple[Scope, ...] = ("all", "tail") if scope == "all" else (scope,)
-        found = {_place(hit): hit for one in scopes for hit in logs.hits(pattern, one)}
-        return [found[place] for place in sorted(found, key=lambda place: place[-1]) if self._has(place, bindings)]
-
-    def _has(self, place: tuple[Any, ...], bindings: Bindings) -> bool:
-        *log, number = place
-        if self.after is not None:
-            *other, line = _place(bindings[self.after])
-            if log != other or number <= line:
-                return False
-        if self.before is not None:
-            *other, line = _place(bindings[self.before])
-            return log == other and number < line
-        return True
+        bound: list[LogHit] = [bindings[name] for name in self.names]
+        if len({hit.place for hit in bound}) != 1:
+            return []
+        numbers, hits = logs.in_order(pattern, scope).get(bound[0].place, ((), ()))
+        begin = bisect_right(numbers, bindings[self.after].number) if self.after else 0
+        end = bisect_left(numbers, bindings[self.before].number) if self.before else len(hits)
+        return hits[begin:end]
 
 
 def is_capped(hits: Sequence[LogHit]) -> bool:
     """Whether there may be more lines than were kept."""
     return len(hits) >= MAX_HITS
-
-
-def _place(hit: LogHit) -> tuple[Any, ...]:
-    """(the text, the line in it). Several logs may be parts of one text, and two streams one log."""
-    log = hit.log
-    return (log.text, "" if log.text else id(log), hit.number)

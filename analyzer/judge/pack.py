@@ -25,7 +25,7 @@ from .compiling import Weighed, compile_parts, compile_patterns
 from .evaluate import searches
 from .language import Identifier, Model, PackInfo, Rule, Text, parse_model, parse_rule
 from .logs import LogPattern
-from .patterns import Compiled
+from .patterns import Compiled, one_pack
 from .readable import readable
 from .yaml_source import MAX_BYTES, Document, Problem, YamlRefused, place_of, read_document
 
@@ -232,11 +232,14 @@ def load_pack(folder: Path, *, trusted: bool = False, shared: Mapping[str, LogPa
             next_step=f"flatline rules new ID --cause CAUSE --rules {folder}",
         )
     problems: list[Problem] = []
-    info, own = _info(folder, problems, trusted=trusted)
-    shared = {**(shared or {}), **own}
-    pack = Pack(info.name, info.version, _sha256(folder, files), root=folder)
-    special = {folder / PACK_FILE, folder / CAUSES_FILE}
-    loaded = [load_rule(path, str(pack), problems, shared, trusted=trusted) for path in files if path not in special]
+    with one_pack():
+        info, own = _info(folder, problems, trusted=trusted)
+        shared = {**(shared or {}), **own}
+        pack = Pack(info.name, info.version, _sha256(folder, files), root=folder)
+        special = {folder / PACK_FILE, folder / CAUSES_FILE}
+        loaded = [
+            load_rule(path, str(pack), problems, shared, trusted=trusted) for path in files if path not in special
+        ]
     rules = [rule for rule in loaded if rule and rule.in_order and not rule.unwritten]
     drafts = [rule for rule in loaded if rule and rule.in_order and rule.unwritten]
     problems += map(_draft, drafts)

@@ -7,6 +7,9 @@ tested by us; a pack from elsewhere could bring a pattern that backtracks for ho
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from ..scan.interface import Compiled
 
@@ -18,6 +21,12 @@ except ImportError:
 MIN_LITERAL_BYTES = 4
 MAX_PATTERN = 4000
 """Characters of one pattern; looking into longer ones for the text they need takes seconds."""
+MAX_NESTED = 50
+"""Groups within one another."""
+MAX_PROGRAM, MAX_PROGRAMS = 40_000, 2_000_000
+"""Instructions that RE2 makes of one pattern and of all of a pack: ``\\pL{200}`` are 240,000 and ten megabytes. The
+built-in rules have 26,000 at most, and 650,000 together."""
+_left: ContextVar[list[int] | None] = ContextVar("left", default=None)
 _SPACE = re.compile(r"\\.|\[\^?\]?|\]", re.DOTALL)
 
 
@@ -29,15 +38,50 @@ def compile_pattern(pattern: str, *, trusted: bool = False) -> Compiled:
     """Compile RE2 syntax. Raises PatternRefused; also without google-re2, unless the pattern is `trusted`."""
     if len(pattern) > MAX_PATTERN:
         raise PatternRefused(f"it may have {MAX_PATTERN:,} characters at most")
+    if _nested(pattern) > MAX_NESTED:
+        raise PatternRefused(f"its groups may be {MAX_NESTED} deep at most")
+    _spend(0)  # when all is spent nothing more is compiled
     if re2 is None:
         return _compile_without_re2(pattern, trusted=trusted)
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(pattern, options)
+        compiled = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0] if error.args else error
         raise PatternRefused(reason.decode() if isinstance(reason, bytes) else str(reason)) from None
+    _spend(compiled.programsize)
+    return compiled
+
+
+@contextmanager
+def one_pack() -> Iterator[None]:
+    """All patterns that are compiled meanwhile are of one pack, and together may not be larger than `MAX_PROGRAMS`."""
+    token = _left.set([MAX_PROGRAMS])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
+def _spend(size: int) -> None:
+    """Take it from what the pack may have: one that is refused has cost its time as well."""
+    left = _left.get()
+    if left is not None:
+        left[0] -= size
+        if left[0] <= 0:
+            raise PatternRefused(f"this pack's are too large together: {MAX_PROGRAMS:,} instructions of RE2 are allowed")
+    if size > MAX_PROGRAM:
+        raise PatternRefused(f"it is too large: RE2 makes {size:,} instructions of it, {MAX_PROGRAM:,} are allowed")
+
+
+def _nested(pattern: str) -> int:
+    """How deep groups are within one another; a bracket in a class counts, which patterns seldom have."""
+    depth = deepest = 0
+    for mark in re.findall(r"\\.|[()]", pattern, re.DOTALL):
+        depth += (mark == "(") - (mark == ")")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _compile_without_re2(pattern: str, *, trusted: bool) -> Compiled:

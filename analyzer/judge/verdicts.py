@@ -16,12 +16,14 @@ from ..derive.scope import Scope
 from ..findings import Word
 from . import measured, rank
 from .compiling import Weighed
-from .evaluate import Match, Solver, StepsExhausted
+from .evaluate import MAX_STEPS, Match, Solver, StepsExhausted
 from .fields import Absent, value_of
 from .index import FactIndex
 from .pack import LoadedRule
 from .rank import Item
 
+MAX_STEPS_IN_ALL = 500_000
+"""Rows looked at for all rules together: a pack of hundreds that each take all they may would take minutes."""
 MAX_SOLUTIONS = 400
 MAX_WITNESSES = 64
 MAX_GUESSES = 16
@@ -124,14 +126,18 @@ def judge(rules: Iterable[LoadedRule], index: FactIndex, scope: Scope | None = N
     scope, judgement, rules = scope or Scope(), Judgement(), list(rules)
     index.logs.expect(pattern for rule in rules for pattern in rule.patterns)
     with _without_collector():
+        steps = MAX_STEPS_IN_ALL
         for rule in rules:
             if rule.model.status == "deprecated":
                 continue
+            solver = Solver(index, min(MAX_STEPS, steps))
             try:
-                outcome = judge_rule(rule, index)
+                outcome = judge_rule(rule, index, solver)
             except Exception as error:  # noqa: BLE001  a fault in one rule must not cost the report
                 judgement.broken.append((rule, f"{type(error).__name__}: {error}"))
                 continue
+            finally:
+                steps -= solver.taken
             if isinstance(outcome, Fired):
                 judgement.fired.append(_placed(outcome, scope))
             elif isinstance(outcome, Undecided):
@@ -155,9 +161,9 @@ def _without_collector() -> Iterator[None]:
         gc.unfreeze()
 
 
-def judge_rule(rule: LoadedRule, index: FactIndex) -> Fired | Undecided | None:
+def judge_rule(rule: LoadedRule, index: FactIndex, solver: Solver | None = None) -> Fired | Undecided | None:
     """One rule against the facts: fired, undecided, or None when it does not hold."""
-    solver = Solver(index)
+    solver = solver or Solver(index)
     conditions = [weighed.condition for weighed in rule.requires]
     try:
         matches = list(islice(solver.solutions(conditions, {}), MAX_SOLUTIONS))

@@ -14,7 +14,10 @@ def needed_texts(pattern: str) -> tuple[str, ...]:
     tree = parsed(pattern)
     if tree is None:
         return ()
-    texts = _needed(tree)
+    try:
+        texts = _needed(tree)
+    except RecursionError:
+        return ()
     return tuple(text.lower() for text in texts) if _shortest(texts) else ()
 
 

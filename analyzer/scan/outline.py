@@ -44,9 +44,9 @@ def outline(pattern: str, is_whole: bool = False) -> str:
     That of its `telling_piece` alone, but for one that is to be looked for whole.
     """
     tree = parsed(pattern)
-    if tree is None or _fewest(tree) == 0:
-        return ANYWHERE
     try:
+        if tree is None or _fewest(tree) == 0:
+            return ANYWHERE
         found = _trimmed(list(tree), bool(tree.state.flags & re.IGNORECASE), is_whole)
     except (_Unknown, RecursionError):
         return ANYWHERE

@@ -4,6 +4,8 @@ import json
 
 import pytest
 from flatline.analyzer.commands import rules
+from flatline.analyzer.judge import verdicts
+from flatline.analyzer.judge.evaluate import Solver
 from flatline.analyzer.judge.index import FactIndex
 from flatline.analyzer.judge.lint import lint
 from flatline.analyzer.judge.pack import load_rulebook
@@ -31,6 +33,9 @@ WRITTEN = {
     "backreference": (SEEN + "patterns: {seen: '(never) ending \\1'}\n", ":12:18: pattern seen: invalid escape sequence"),
     "repeats": (SEEN + "patterns: {seen: '((never{1000}){1000}){1000}'}\n", ":12:18: pattern seen: "),
     "brackets": (SEEN + f"patterns: {{seen: '{'(' * 5000}never{')' * 5000}'}}\n", ":12:18: pattern seen: "),
+    "nested": (SEEN + f"patterns: {{seen: '{'(?:abcd|' * 200}never{')' * 200}'}}\n", ":12:18: pattern seen: its groups may be 50 deep"),
+    "unfolded": (SEEN + "patterns: {seen: 'never\\pL{200}'}\n", ":12:18: pattern seen: it is too large: RE2 makes 2"),
+    "not-its-name": ("requires: [{find: log, where: {pattern: {re: never}}}]\n", "`pattern` is the name of one"),
     "big-pattern": (SEEN + f"patterns: {{seen: 'never{'(a|b)?' * 100_000}'}}\n", ":12:18: pattern seen: it may have 4,000 characters"),
     "no-pattern": (SEEN, ":11:57: pattern 'seen' is not among"),
     "itself": (FITS + "explains: [itself]\n", ":12:11: explains itself"),
@@ -112,3 +117,33 @@ def test_a_pack_file_that_is_wrong_is_named_and_the_rules_are_loaded(pack, text)
     loaded = load_rulebook([pack.folder], built_in=False)
     assert {str(problem).split(":")[0].rsplit("/")[-1] for problem in loaded.problems} == {"pack.yaml", "causes.yaml"}
     assert [rule.id for rule in loaded.rules] == ["good"]
+
+
+def test_the_patterns_of_a_pack_are_bounded_together_and_what_is_too_much_is_not_even_compiled(pack):
+    pack("good", FITS)
+    large = "".join(f"  p{number}: '.{{0,1000}}never{{20}}{number}'\n" for number in range(3000))
+    (pack.folder / "pack.yaml").write_text(f'name: ours\nversion: "1"\npatterns:\n{large}')
+    book = load_rulebook([pack.folder], built_in=False)
+    assert 100 < len(book.packs[0].patterns) < 1000
+    first, *_, last = sorted(book.problems)
+    assert "pattern p" in first.message
+    assert "too large together" in last.message
+    assert [rule.id for rule in book.rules] == ["good"]
+
+
+MANY = "requires:\n" + "".join(f"  - {{find: log, as: v{n}, where: {{pattern: seen}}}}\n" for n in range(3))
+
+
+def test_all_rules_together_look_at_so_many_rows_and_no_more(pack, monkeypatch):
+    body = MANY + "  - {find: log, after: v1, where: {pattern: other}, with: [{find: log, where: {pattern: other, number: {lt: 0}}}]}\n"
+    for number in range(30):
+        pack(f"slow-{number}", body + "patterns: {seen: 'seen', other: 'other'}\n")
+    pack("zz-good", SEEN + "patterns: {seen: 'seen'}\n")
+    taken = []
+    monkeypatch.setattr(verdicts, "MAX_STEPS_IN_ALL", 300_000)
+    one_step = Solver._step
+    monkeypatch.setattr(Solver, "_step", lambda self: (taken.append(1), one_step(self)))
+    store, text_of = sample_store({"logs": [{"stream": "stdout", "content": "seen\nother\n" * 150}]})
+    judgement = judge(load_rulebook([pack.folder], built_in=False).rules, FactIndex(store, text_of))
+    assert len(taken) <= 300_000 + 31
+    assert {reason for undecided in judgement.undecided for reason in undecided.missing} == {"too many rows to compare"}

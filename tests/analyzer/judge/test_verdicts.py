@@ -115,10 +115,10 @@ def test_a_rule_that_breaks_costs_no_other_answer(pack, monkeypatch):
     pack("good", FIRES)
     judge_rule = verdicts.judge_rule
 
-    def breaking(rule, index):
+    def breaking(rule, index, solver):
         if rule.id == "bad":
             raise ZeroDivisionError("made up")
-        return judge_rule(rule, index)
+        return judge_rule(rule, index, solver)
 
     monkeypatch.setattr(verdicts, "judge_rule", breaking)
     store, _ = sample_store({"threads": THREADS})

@@ -257,10 +257,10 @@ def test_a_line_of_a_log_comes_with_the_lines_beside_it_folded_where_a_page_can_
 
 @pytest.mark.parametrize("name", ["text", "md", "html"])
 def test_a_report_says_of_a_line_that_it_is_one_of_very_many(name: str, tmp_path: Path) -> None:
-    assert "such lines" not in full_disk(tmp_path, f"{FULL}\n" * 199, name)
-    assert "one of at least 200 such lines" in full_disk(tmp_path, f"{FULL}\n" * 300, name)
+    assert "such lines" not in full_disk(tmp_path, f"{FULL}\n" * 49, name)
+    assert "one of at least 50 such lines" in full_disk(tmp_path, f"{FULL}\n" * 300, name)
     (found,) = json.loads(full_disk(tmp_path, f"{FULL}\n" * 300, "json"))["findings"][0]["evidence"]
-    assert found["of_at_least"] == 200
+    assert found["of_at_least"] == 50
 
 
 def test_of_a_log_too_long_to_be_read_again_the_cited_place_still_shows(tmp_path: Path) -> None:
