@@ -70,7 +70,7 @@ def _spend(size: int) -> None:
     if left is not None:
         left[0] -= size
         if left[0] <= 0:
-            raise PatternRefused(f"this pack's are too large together: {MAX_PROGRAMS:,} instructions of RE2 are allowed")
+            raise PatternRefused(f"this pack's are too large together: {MAX_PROGRAMS:,} instructions are allowed")
     if size > MAX_PROGRAM:
         raise PatternRefused(f"it is too large: RE2 makes {size:,} instructions of it, {MAX_PROGRAM:,} are allowed")
 

@@ -9,9 +9,12 @@ from flatline.analyzer.judge.pack import load_rulebook
 BOOK = load_rulebook()
 STEPS = "".join(f"step {number} loss 2.{number}\n" for number in range(1000, 1300))
 """More lines than are kept of one pattern, and than the end of a log has."""
+NEVER_BEGAN = {"launched-on-one-node"}
+"""Rules of jobs that have not met: steps in any log say otherwise."""
 FIRES = [
     pytest.param(rule, case, id=f"{rule.id}-{number}")
     for rule in BOOK.rules
+    if rule.id not in NEVER_BEGAN
     for number, case in enumerate(load_cases(rule, []))
     if case.kind == "fires" and any(log.get("content") for log in case.facts.get("logs", []))
 ]
