@@ -10,7 +10,7 @@ lrwx------ 1 ann ann 64 Feb 11 08:02 6 -> /dev/tty
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from flatline.bundle.facts import Fd, Process, Socket, process_id
@@ -85,16 +85,20 @@ def _descriptor(found: re.Match[str], pid: int, line: Line) -> Fd:
 _VERBOSE_HEAD = re.compile(r"USER\s+PID\s+ACCESS\s+COMMAND$")
 _NAME = r"(?P<name>/(?!proc/)\S{1,400}|\d{1,5}/(?:tcp|udp|sctp)6?):"
 _SHORT = re.compile(rf"{_NAME}(?P<pids>(?:\s+\d{{1,9}}[cefFrm]{{0,6}}){{1,400}})$")
+_PID = re.compile(r"\d+")
 _VERBOSE = re.compile(
     rf"(?:{_NAME}\s*)?(?:(?P<user>[^\s:/]{{1,64}})\s+(?P<pid>\d{{1,9}}|kernel)\s+"
     r"(?P<access>[cefFrm.]{2,8}|mount|swap|knfsd|loop)\s+(?P<command>\S.{0,400}))?$"
 )
+MOST_HOLDERS = 4000
+"""Of one listing; more are cut off, and the listing says so."""
 _SHORT_BEGINS = re.compile(rf"{_NAME.replace('?P<name>', '?:')}\s+\d{{1,9}}[cefFrm]{{0,6}}(?:\s|$)")
 
 
 def parse_fuser(lines: Lines, start: int) -> Parsed | None:
     """Both forms: numbers behind the name, or a table of processes."""
     rows: list[Any] = []
+    holders = 0
     verbose = _VERBOSE_HEAD.match(lines[start].bare) is not None
     begun = end = start + verbose
     name: str | None = None
@@ -106,9 +110,16 @@ def parse_fuser(lines: Lines, start: int) -> Parsed | None:
         if found is None or (verbose and not (found["name"] or name)):
             break
         name = found["name"] or name
-        rows += _opened(name or "", found, line) if verbose else _numbers(name or "", found["pids"], line)
         end = index + 1
+        pids = () if verbose else _PID.findall(found["pids"])
+        holders += 1 if verbose else len(pids)
+        if verbose and holders <= MOST_HOLDERS:
+            rows += _opened(name or "", found, line)
+        elif not verbose:
+            rows += _numbers(name or "", pids[: max(0, MOST_HOLDERS - holders + len(pids))], line)
     about = f"who has {name} open" if name else "fuser"
+    if holders > MOST_HOLDERS:
+        about += f": the first {MOST_HOLDERS} of {holders}, the rest is cut off"
     return Parsed(end, tuple(rows), about=about) if rows or end > begun else None
 
 
@@ -125,8 +136,8 @@ def _opened(name: str, found: re.Match[str], line: Line) -> Iterator[Any]:
     yield from _held(name, pid, line)
 
 
-def _numbers(name: str, pids: str, line: Line) -> Iterator[Any]:
-    for pid in (int(word) for word in re.findall(r"\d+", pids)):
+def _numbers(name: str, pids: Sequence[str], line: Line) -> Iterator[Any]:
+    for pid in map(int, pids):
         yield Process(process_id(pid, HOST), HOST, pid, line=line.number)
         yield from _held(name, pid, line)
 

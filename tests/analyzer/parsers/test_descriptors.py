@@ -58,3 +58,21 @@ def test_fuser_v_names_users_and_commands_and_a_port_is_listened_on():
     ]  # fmt: skip
     assert [row.local for row in rows_of(block, Socket)] == ["*:29500"]
     assert [fd.path for fd in rows_of(block, Fd)] == ["/srv/study.db", "/srv/study.db", None]
+
+
+def test_a_listing_of_very_many_is_cut_and_says_so():
+    numbers = "\n".join(f"/dev/nvidia{n}: " + " ".join(f"{1000 * n + i}m" for i in range(100, 450)) for n in range(20))
+    table = "\n".join(f"                     ann       {5000 + n} F.... python" for n in range(6000))
+    for text in (
+        numbers,
+        "                     USER        PID ACCESS COMMAND\n/srv/study.db:       ann         771 F.... sh\n" + table,
+    ):
+        (block,) = blocks_of(text)
+        assert block.end == text.count("\n") + 1, "its lines are its own still"
+        assert len(rows_of(block, Process)) == 4000
+        assert "the first 4000 of" in block.about
+
+
+def test_a_listing_that_is_not_cut_does_not_say_so():
+    (block,) = blocks_of("/dev/nvidia2: 871m 872m\n/dev/nvidia3: 871m")
+    assert block.about == "who has /dev/nvidia3 open"
