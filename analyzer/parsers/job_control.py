@@ -54,6 +54,8 @@ _NO_MORE = re.compile(
 _SENT_ON = re.compile(r"(?:fg|bg)(?: %?(?P<job>\d{1,4}))?$|(?:p?kill|killall)\b(?! .{0,10}(?:STOP|TSTP))")
 _BEGUN = re.compile(r"\[(?P<job>\d{1,4})\] (?P<pid>[1-9]\d{1,6})$")
 """What a shell prints when a job goes to the background."""
+MOST_BEGUN = 1000
+"""Of one run of lines."""
 STOP_NUMBERS = {"STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22}
 _BY_WORD = {"tty input": 21, "tty output": 22, "signal": 19}
 _OF_A_PERSON = re.compile(
@@ -66,12 +68,11 @@ _DEATHS = {"killed": 9, "terminated": 15, "abort": 6, "segmentation fault": 11, 
 
 
 def parse(lines: Lines, start: int) -> Parsed | None:
-    """One line: a shell prints them one at a time, between the output of what runs."""
+    """One line: a shell prints them one at a time, between the output of what runs. Jobs that a loop starts are told
+    one below the other."""
     line = lines[start]
-    begun = _BEGUN.match(line.bare)
-    if begun is not None:
-        pid = int(begun["pid"])
-        return Parsed(start + 1, (Process(process_id(pid, HOST), HOST, pid, line=line.number),), about=f"job {pid}")
+    if _BEGUN.match(line.bare):
+        return _begun(lines, start)
     found = next((match for form in _FORMS if (match := form.match(line.bare))), None)
     if found is None or (found.re is _CSH and not _is_below_ctrl_z(lines, start)):
         return None
@@ -86,6 +87,22 @@ def parse(lines: Lines, start: int) -> Parsed | None:
         line, _pid_of(job, pid, lines, start), told.get("command", ""), state=state, signal=signal, status=status
     )
     return Parsed(start + 1, tuple(rows), about=what)
+
+
+def _begun(lines: Lines, start: int) -> Parsed:
+    """The jobs of consecutive lines."""
+    rows: list[Process] = []
+    end = start
+    while end < len(lines) and (found := _BEGUN.match(lines[end].bare)):
+        if len(rows) < MOST_BEGUN:
+            pid = int(found["pid"])
+            rows.append(Process(process_id(pid, HOST), HOST, pid, line=lines[end].number))
+        end += 1
+    count = end - start
+    about = f"job {rows[0].pid}" if count == 1 else f"{count} jobs"
+    if count > MOST_BEGUN:
+        about += f": the first {MOST_BEGUN} are read, the rest is cut off"
+    return Parsed(end, tuple(rows), about=about)
 
 
 def _is_told_of(what: str, pid: str) -> bool:

@@ -135,3 +135,15 @@ def test_what_a_person_looks_with_is_no_process_of_the_job(line: str):
 
 def test_a_job_whose_output_a_pager_shows_is_one():
     assert rows_of(only("[1]+  Stopped                 python train.py | less", "shell-job"), Process)
+
+
+def test_jobs_that_a_loop_starts_are_one_block():
+    block = only("[1] 4242\n[2] 4243\n[3] 4244", "shell-job")
+    assert [(row.pid, row.line) for row in rows_of(block, Process)] == [(4242, 1), (4243, 2), (4244, 3)]
+    assert (block.about, block.is_log) == ("3 jobs", True)
+
+
+def test_of_very_many_jobs_the_first_are_read():
+    block = only("\n".join(f"[{n}] {n + 100}" for n in range(5000)), "shell-job")
+    assert (block.end, len(rows_of(block, Process))) == (5000, 1000)
+    assert block.about == "5000 jobs: the first 1000 are read, the rest is cut off"
