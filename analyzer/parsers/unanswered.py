@@ -25,6 +25,7 @@ _FILE_TOOLS = frozenset(
 """They ask a file system, and nothing else."""
 _WITHOUT_PATH = frozenset({"df", "mount", "sync"})
 _PATH = re.compile(r"(?:^|\s)['\"]?(?P<path>/(?!proc/|sys/|dev/)[^\s;|&'\"]{1,400})")
+_ECHOES = ("^C", "^Z", "^\\")
 _INTERRUPTED = re.compile(r"(?:\^[CZ\\]\s*)+(?:\[\d+\]\+?\s+Stopped\b.*|Killed|Terminated)?$")
 _STATUS = re.compile(
     r"(?:(?:rc|exit(?:ed)?(?: with)?(?: code| status)?|status|returned)\s*[:=]?\s*)?(?:124|137)$|Terminated$|Killed$"
@@ -42,7 +43,7 @@ _NEAR = 4
 def parse(lines: Lines, start: int) -> Parsed | None:
     """The prompt, and what shows that the command was given up."""
     bare = lines[start].bare
-    typed = re.sub(r"\s*(?:\^[CZ\\])+\s*$", "", bare)
+    typed = _without_echo(bare)
     remark = _REMARK.search(typed)
     command = command_in(typed[: remark.start()] if remark else typed)
     tool = _tool(command.text) if command else None
@@ -56,6 +57,14 @@ def parse(lines: Lines, start: int) -> Parsed | None:
     vendor = _VENDORS.get(tool)
     driver = GpuDriver(HOST, vendor, "hangs", message=said, source=tool, line=lines[start].number) if vendor else None
     return Parsed(end, (run, *([driver] if driver else ())), about=said)
+
+
+def _without_echo(bare: str) -> str:
+    """Without the ``^C`` that a terminal shows behind what was typed, however often the key was hit."""
+    end = len(bare)
+    while bare.endswith(_ECHOES, 0, end):
+        end -= 2
+    return bare if end == len(bare) else bare[:end].rstrip()
 
 
 def _tool(typed: str) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from parsing import Row, blocks_of, rows_of
 
@@ -48,3 +50,17 @@ def test_a_file_system_that_does_not_answer_is_known_by_the_command_that_only_as
     assert [(r.tool, r.message) for r in rows_in("$ ls /mnt/set\n^C", ToolRun)] == [
         ("ls", "ls /mnt/set did not come back")
     ]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "$ nvidia-smi " + "^C" * 100_000,
+        "$ nvidia-smi ^C" + " " * 200_000 + "x",
+        "$ nvidia-smi " + "# " * 100_000 + "hangs",
+    ],
+)
+def test_an_endless_line_takes_linear_time(typed: str):
+    begin = time.process_time()
+    blocks_of(typed)
+    assert time.process_time() - begin < 2, "some milliseconds; quadratic would be a minute"
