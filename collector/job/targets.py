@@ -204,6 +204,10 @@ class TargetsProbe:
             job = _job_tree(proc, processes, (*named, *matches), me)
             yield Result(job)
             yield Doing("other ranks of the job")
+            strangers = ranks_of_others(proc, job, patience)
+            if strangers:
+                job = _without(job, strangers)
+                yield Result(job)
             others = other_ranks(proc, processes, job, patience)
             if others:
                 job = _with_others(proc, processes, job, others, me)
@@ -232,6 +236,37 @@ def other_ranks(proc: ProcFS, processes: ProcessTable, job: JobTree, patience: P
     outside = [p.pid for p in processes.values() if p.pid not in inside and p.uid in uids and is_python(p)]
     told = {pid: _rendezvous(proc, pid, patience) for pid in outside}
     return [pid for pid, meeting in told.items() if meeting and meeting[0] in places and meeting[1] not in ranks]
+
+
+def ranks_of_others(proc: ProcFS, job: JobTree, patience: Patience) -> list[int]:
+    """Of what stands beside the targets those whose ranks meet elsewhere: who starts several jobs (a sweep, a test)
+    starts them as if they were one. A rank that says no meeting place in its environment stays."""
+    beside = {target.pid: target for target in job.targets if target.relation == "sibling"}
+    own = [target for target in job.targets if target.relation in ("target", "descendant") and target.is_python]
+    places = {meeting[0] for target in own if (meeting := _rendezvous(proc, target.pid, patience))}
+    if not places or not beside:
+        return []
+    families: dict[int, list[Target]] = {}
+    for target in beside.values():
+        head, seen = target, {target.pid}
+        while head.ppid in beside and head.ppid not in seen:
+            head = beside[head.ppid]
+            seen.add(head.pid)
+        families.setdefault(head.pid, []).append(target)
+    found: list[int] = []
+    for family in families.values():
+        python = (target for target in family if target.is_python)
+        theirs = {meeting[0] for target in python if (meeting := _rendezvous(proc, target.pid, patience))}
+        if theirs and theirs.isdisjoint(places):
+            found += [target.pid for target in family]
+    return sorted(found)
+
+
+def _without(job: JobTree, strangers: Sequence[int]) -> JobTree:
+    pids = ", ".join(map(str, strangers))
+    note = f"left out, as their ranks meet at another address or port, so are of another job: pid {pids}"
+    targets = tuple(target for target in job.targets if target.pid not in strangers)
+    return replace(job, targets=targets, notes=(*job.notes, note))
 
 
 def _rendezvous(proc: ProcFS, pid: int, patience: Patience) -> tuple[tuple[str, ...], str] | None:

@@ -446,9 +446,15 @@ def test_who_waits_can_see_what_is_slow():
 
 def begin(start, *names: str, deadline_s: float, mount: str = "") -> subprocess.Popen:
     argv = [sys.executable, PROGRAM, deadline_s, mount, *names]
-    program = start(argv, stdout=subprocess.PIPE, text=True)
+    program = start(argv, stdout=subprocess.PIPE, text=True, preexec_fn=hears_every_signal)
     assert line_of(program) == "ready"
     return program
+
+
+def hears_every_signal() -> None:
+    """Under nohup, or in the background of a shell without job control, a program is started deaf to some."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def line_of(program: subprocess.Popen) -> str:

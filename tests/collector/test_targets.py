@@ -140,6 +140,26 @@ def test_ranks_started_elsewhere_are_found_by_their_rendezvous(start):
     assert f"pid {second}" in notes[0]
 
 
+def test_jobs_that_one_program_starts_are_told_apart_by_where_their_ranks_meet(start):
+    """A sweep starts its jobs as a launcher starts its ranks."""
+    rank = ("import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', sys.argv[1]]); child.wait()", SLEEP)
+    driver = f"""
+import os, subprocess, sys
+for port, rank in (("40001", "0"), ("40001", "1"), ("40002", "0"), ("40002", "1")):
+    env = {{**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": rank}}
+    subprocess.Popen([sys.executable, "-c", *{rank!r}], env=env)
+os.wait()
+"""
+    program = start([sys.executable, "-c", driver], stdout=subprocess.PIPE, env={"PATH": os.defpath})
+    assert [program.stdout.readline().strip() for _ in range(4)] == [b"ready"] * 4
+    ranks = sorted(children(program.pid))
+    below = {pid: children(pid)[0] for pid in ranks}
+    relations, notes = asked_elsewhere(ranks[0])
+    mine = {ranks[0]: "target", below[ranks[0]]: "descendant", ranks[1]: "sibling", below[ranks[1]]: "sibling"}
+    assert {pid: relation for pid, relation in relations.items() if relation != "ancestor"} == mine
+    assert "of another job: pid " + ", ".join(map(str, sorted([*ranks[2:], below[ranks[2]], below[ranks[3]]]))) in notes[0]
+
+
 def test_a_scripts_pipeline_belongs_to_it_whatever_its_programs_are(start):
     """The one who does not read is as much of the job as the one who writes."""
     shell = start(["bash", "-c", f"{sys.executable} -c \"{SLEEP.replace('write(1', 'write(2')}\" | sleep 613; true"],
