@@ -14,10 +14,11 @@ from flatline.bundle.facts import Relation
 from flatline.errors import NoTargetError, TargetGoneError
 
 from ..linux.patience import Patience
-from ..linux.procfs import ProcFS, Unread, exit_status, parse_environ
+from ..linux.procfs import ProcFS, Unread, exit_status
 from ..linux.unnoticed import find_watched
 from ..probes.interface import Doing, Gap, Item, Result, Target, View
 from .jobtree import SERVERS, ProcessTable, meant, own_pids, tree
+from .rendezvous import Meetings, other_ranks, ranks_of_others
 from .roles import ProcessInfo, is_flatline, is_python, program_of, roles, runs_only_flatline
 
 LOCKED = "the memory map of the process is locked, as while a page fault waits for a dead mount"
@@ -190,6 +191,7 @@ class TargetsProbe:
 
     def gather(self, view: View) -> Iterator[Item]:
         proc, patience = ProcFS(view.proc), Patience()
+        meetings = Meetings(proc, patience)
         me = (*view.own_pids, os.getpid())
         try:
             processes = find_processes(proc)
@@ -199,18 +201,18 @@ class TargetsProbe:
             processes = with_argv(proc, processes, _worth_reading(processes), patience)
             matches = _checked_matches(processes, self.names, me) if self.names else []
             if len(matches) > 1:
-                _check_one_job(proc, processes, matches, patience, me)
+                _check_one_job(proc, processes, matches, meetings, me)
             named = [meant(processes, pid) for pid in self.pids]
             job = _job_tree(proc, processes, (*named, *matches), me)
             yield Result(job)
             yield Doing("other ranks of the job")
-            strangers = ranks_of_others(proc, job, patience)
+            strangers = ranks_of_others(job.targets, meetings)
             if strangers:
                 job = _without(job, strangers)
                 yield Result(job)
-            others = other_ranks(proc, processes, job, patience)
+            others = other_ranks(processes, job.targets, job.own_pids, meetings)
             if others:
-                job = _with_others(proc, processes, job, others, me)
+                job = _with_others(proc, processes, job, others, me, without=strangers)
                 yield Result(job)
             yield Doing("folders that are watched")
             watched = find_watched(proc, [target.pid for target in job.targets])
@@ -222,46 +224,6 @@ class TargetsProbe:
             yield Gap("partial", f"{patience.lost} command lines did not answer: {LOCKED}")
 
 
-def other_ranks(proc: ProcFS, processes: ProcessTable, job: JobTree, patience: Patience) -> list[int]:
-    """Ranks of the same rendezvous outside the tree: started by hand in another terminal, or left by a dead launcher.
-
-    The same user's Python programs with the same address, port and world size, and with another rank.
-    """
-    inside = {target.pid for target in job.targets} | set(job.own_pids)
-    members = [target for target in job.targets if target.relation != "ancestor" and target.is_python]
-    meetings = [meeting for target in members if (meeting := _rendezvous(proc, target.pid, patience))]
-    if not meetings:
-        return []
-    uids, places, ranks = {t.uid for t in members}, {place for place, _ in meetings}, {rank for _, rank in meetings}
-    outside = [p.pid for p in processes.values() if p.pid not in inside and p.uid in uids and is_python(p)]
-    told = {pid: _rendezvous(proc, pid, patience) for pid in outside}
-    return [pid for pid, meeting in told.items() if meeting and meeting[0] in places and meeting[1] not in ranks]
-
-
-def ranks_of_others(proc: ProcFS, job: JobTree, patience: Patience) -> list[int]:
-    """Of what stands beside the targets those whose ranks meet elsewhere: who starts several jobs (a sweep, a test)
-    starts them as if they were one. A rank that says no meeting place in its environment stays."""
-    beside = {target.pid: target for target in job.targets if target.relation == "sibling"}
-    own = [target for target in job.targets if target.relation in ("target", "descendant") and target.is_python]
-    places = {meeting[0] for target in own if (meeting := _rendezvous(proc, target.pid, patience))}
-    if not places or not beside:
-        return []
-    families: dict[int, list[Target]] = {}
-    for target in beside.values():
-        head, seen = target, {target.pid}
-        while head.ppid in beside and head.ppid not in seen:
-            head = beside[head.ppid]
-            seen.add(head.pid)
-        families.setdefault(head.pid, []).append(target)
-    found: list[int] = []
-    for family in families.values():
-        python = (target for target in family if target.is_python)
-        theirs = {meeting[0] for target in python if (meeting := _rendezvous(proc, target.pid, patience))}
-        if theirs and theirs.isdisjoint(places):
-            found += [target.pid for target in family]
-    return sorted(found)
-
-
 def _without(job: JobTree, strangers: Sequence[int]) -> JobTree:
     pids = ", ".join(map(str, strangers))
     note = f"left out, as their ranks meet at another address or port, so are of another job: pid {pids}"
@@ -269,19 +231,19 @@ def _without(job: JobTree, strangers: Sequence[int]) -> JobTree:
     return replace(job, targets=targets, notes=(*job.notes, note))
 
 
-def _rendezvous(proc: ProcFS, pid: int, patience: Patience) -> tuple[tuple[str, ...], str] | None:
-    """((address, port, world size), rank), or None for a process without."""
-    raw = patience.read(lambda: proc.environ(pid))
-    env = {} if isinstance(raw, Unread) else parse_environ(raw)[0]
-    place = tuple(env.get(name, "") for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"))
-    return (place, env["RANK"]) if all(place) and env.get("RANK") else None
-
-
 def _with_others(
-    proc: ProcFS, processes: ProcessTable, job: JobTree, others: Sequence[int], me: Collection[int]
+    proc: ProcFS,
+    processes: ProcessTable,
+    job: JobTree,
+    others: Sequence[int],
+    me: Collection[int],
+    *,
+    without: Collection[int],
 ) -> JobTree:
     wanted = [target.pid for target in job.targets if target.relation == "target"]
     relations = tree(processes, [*wanted, *others], me)
+    for pid in without:
+        relations.pop(pid, None)
     for pid in others:
         relations[pid] = "sibling"
     pids = ", ".join(map(str, others))
@@ -308,11 +270,11 @@ def _checked_matches(processes: ProcessTable, names: Sequence[str], me: Collecti
 
 
 def _check_one_job(
-    proc: ProcFS, processes: ProcessTable, matches: Sequence[int], patience: Patience, me: Collection[int]
+    proc: ProcFS, processes: ProcessTable, matches: Sequence[int], meetings: Meetings, me: Collection[int]
 ) -> None:
     """One bundle is about one job. Raises NoTargetError when a pattern matches processes of several."""
     job = _job_tree(proc, processes, matches[:1], me)
-    of_it = {target.pid for target in job.targets} | set(other_ranks(proc, processes, job, patience))
+    of_it = {target.pid for target in job.targets} | set(other_ranks(processes, job.targets, job.own_pids, meetings))
     if set(matches) <= of_it:
         return
     # Names of programs only: command lines have not been through the redactor here.

@@ -156,9 +156,15 @@ os.wait()
     below = {pid: children(pid)[0] for pid in ranks}
     relations, notes = asked_elsewhere(ranks[0])
     mine = {ranks[0]: "target", below[ranks[0]]: "descendant", ranks[1]: "sibling", below[ranks[1]]: "sibling"}
-    started = {*below, *below.values()}
-    assert {pid: relation for pid, relation in relations.items() if pid in started} == mine
-    assert "of another job: pid " + ", ".join(map(str, sorted([*ranks[2:], below[ranks[2]], below[ranks[3]]]))) in notes[0]
+    started_here = {*below, *below.values()}
+    assert {pid: relation for pid, relation in relations.items() if pid in started_here} == mine
+    strangers = ", ".join(map(str, sorted([*ranks[2:], below[ranks[2]], below[ranks[3]]])))
+    assert f"of another job: pid {strangers}" in notes[0]
+    third = {"PATH": os.defpath, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "40001", "WORLD_SIZE": "2", "RANK": "2"}
+    elsewhere = started(start, [sys.executable, "-c", SLEEP], env=third).pid
+    relations, notes = asked_elsewhere(ranks[0])
+    assert {pid: relation for pid, relation in relations.items() if pid in started_here} == mine, "none comes back with it"
+    assert relations[elsewhere] == "sibling"
 
 
 def test_a_scripts_pipeline_belongs_to_it_whatever_its_programs_are(start):
