@@ -58,7 +58,9 @@ def plain(raw: str) -> str:
     text = text.rstrip("\r\n").replace("\0", "").replace("\xa0", " ")
     if "\x1b" in text or "\x9b" in text:
         text = _ESCAPES.sub("", text)
-    return _ENTITY.sub(lambda found: unescape(found[0]), _unquoted(text)) if "&" in text else _unquoted(text)
+    text = _unquoted(text)
+    # A line with a tag of its own is markup, in which an escape is one: of nvidia-smi -x, say.
+    return text if "&" not in text or "</" in text else _ENTITY.sub(lambda found: unescape(found[0]), text)
 
 
 def line_of(number: int, text: str, envelope: Envelope = NONE) -> Line:

@@ -84,8 +84,6 @@ def _attached(text: str) -> int | None:
 
 _XML = re.compile(r"<\?xml |<!DOCTYPE nvidia_smi_log|<nvidia_smi_log>|<gpu id=\"[0-9A-Fa-f:.]{7,20}\">")
 _ROOT, _END = "<nvidia_smi_log>", "</nvidia_smi_log"
-_BARE = re.compile(r"&(?!\w{1,10};|#)")
-"""What the cleaning, which takes HTML's escapes out of every line, has left of ``&amp;``."""
 _LONGEST_VALUE = 6
 """Lines."""
 
@@ -97,8 +95,7 @@ def parse_xml(lines: Lines, start: int) -> Parsed | None:
         return None
     found = _xml_span(lines, start)
     headless = not any(_ROOT in text for text in near)
-    body = _BARE.sub("&amp;", found.text)
-    text = f"{_ROOT}\n{body}" if headless else body
+    text = f"{_ROOT}\n{found.text}" if headless else found.text
     reading = smi_query.parse_xml(text)
     return _parsed(found, reading, before=int(headless), whole=not headless and _END in text)
 

@@ -14,6 +14,7 @@ from flatline.analyzer.intake.cleaning import MAX_JSON, MAX_STATES, clean
         ("> quoted", "quoted"),
         ("> > twice", "twice"),
         ("in &lt;module&gt; a &amp;&amp; b &alpha;", "in <module> a && b &alpha;"),
+        ("<process_name>a &amp; b &lt;defunct&gt;</process_name>", "<process_name>a &amp; b &lt;defunct&gt;</process_name>"),
         ("a\xa0 b", "a  b"),
         (">>> import torch", ">>> import torch"),
         ("\x1b[31mred\x1b[0m", "red"),
