@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from parsing import blocks_of, only, printed, rows_of
+from programs import wait_until
 
 from flatline.bundle.facts import Lock, Process
 
@@ -80,9 +80,8 @@ def awaited(tmp_path: Path) -> Iterator[Path]:
             with path.open("w") as mine:
                 fcntl.flock(mine, fcntl.LOCK_EX)
             os._exit(0)
-        end = time.monotonic() + 20
-        while f"-> FLOCK  ADVISORY  WRITE {child} " not in Path("/proc/locks").read_text() and time.monotonic() < end:
-            time.sleep(0.01)
+        request = f"-> FLOCK  ADVISORY  WRITE {child} "
+        wait_until(lambda: request in Path("/proc/locks").read_text(), what="the child waits for the lock")
         yield path
         fcntl.flock(held, fcntl.LOCK_UN)
     os.waitpid(child, 0)
